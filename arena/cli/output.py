@@ -1,0 +1,128 @@
+"""What all verbs print with: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from arena.protocols.errors import ConfigError
+
+__all__ = [
+    "AsJson",
+    "SetParams",
+    "console",
+    "new_folder",
+    "now",
+    "print_json",
+    "print_ratings",
+    "print_table",
+    "read_assignments",
+    "visible",
+]
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output instead of text.")]
+SetParams = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the protocol. Repeatable.")
+]
+
+_WIDE = 10_000
+# C0 and C1 controls except tab and line feed, and the bidirectional controls of Unicode.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def console() -> Console:
+    """Standard output; unlimited width when it is not a terminal, so that nothing is cut for `grep`."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+
+
+def print_json(data: Any) -> None:
+    """``data`` as indented JSON on standard output; NaN and infinity, which JSON does not have, become null."""
+    typer.echo(json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, indent=2))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    if hasattr(data, "tolist"):  # an array of numpy, without importing it
+        return _finite(data.tolist())
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
+    """A plain table. ``right`` names the columns of numbers. Cells are text, never markup."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for header in headers:
+        table.add_column(header, justify="right" if header in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(visible(str(cell))) for cell in row))
+    console().print(table)
+
+
+def print_ratings(ratings: Sequence[Mapping[str, Any]]) -> None:
+    """A table of ratings (the fields of `arena.ratings.Rating`), in the order given."""
+
+    def points(value: float | None) -> str:
+        return "?" if value is None or not math.isfinite(value) else f"{value:+.0f}"
+
+    counts = ["games", "wins", "ties", "losses"]
+    rows = [
+        [
+            row["name"],
+            points(row["elo"]),
+            f"{points(row['low'])} .. {points(row['high'])}",
+            *(row[name] for name in counts),
+        ]
+        for row in ratings
+    ]
+    headers = ["agent", "Elo", "95 % interval", *counts]
+    print_table(headers, rows, right=headers[1:])
+
+
+def visible(text: str) -> str:
+    """``text`` with control and direction-changing characters made visible, so that no model can steer a terminal."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def now() -> str:
+    """The time to store with a run: UTC, seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def new_folder(name: str) -> Path:
+    """A run directory that does not exist yet: ``arena-runs/NAME-DATE-TIME``, numbered if two begin in one second."""
+    base = Path("arena-runs") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    candidates = (base, *(base.with_name(f"{base.name}-{number}") for number in range(2, 1000)))
+    return next(folder for folder in candidates if not folder.exists())
+
+
+def read_assignments(items: Sequence[str] | None, option: str) -> Mapping[str, Any]:
+    """``["rounds=5", "words=80"]`` -> ``{"rounds": 5, "words": 80}``; values are YAML scalars, quoted ones text.
+
+    Raises:
+        ConfigError: an item is not NAME=VALUE, or a name comes twice.
+    """
+    from arena.protocols.documents import read_scalar
+
+    found: dict[str, Any] = {}
+    for item in items or ():
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"{option} {item!r} is not NAME=VALUE")
+        if name.strip() in found:
+            raise ConfigError(f"{option} gives '{name.strip()}' twice")
+        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+        found[name.strip()] = value[1:-1] if quoted else read_scalar(value)
+    return found

@@ -1,0 +1,147 @@
+"""Live progress of training runs, and the table at their end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from arena.cli.output import print_table
+
+__all__ = ["Progress", "print_outcome"]
+
+_SHOWN = (("accuracy", "judge right", "{:.0%}"), ("kl_per_turn", "KL", "{:.2f}"), ("bad_quotes", "bad quotes", "{:.0%}"), ("loss", "loss", "{:.2f}"))
+
+
+class Progress:
+    """Shows events of one or several runs: a live table on a terminal, a line now and then elsewhere.
+
+    Args:
+        names: the runs.
+        events: print every event as a JSON line instead.
+        quiet: on standard error, so that standard output stays one JSON document.
+    """
+
+    def __init__(self, names: Sequence[str], *, events: bool = False, quiet: bool = False) -> None:
+        self._events = events
+        self._console = Console(stderr=quiet, highlight=False)
+        self._rows: dict[str, dict[str, Any]] = {name: {} for name in names}
+        self._started = time.monotonic()
+        self._told: dict[str, tuple[Any, ...]] = {}
+        terminal = not events and (sys.stderr if quiet else sys.stdout).isatty()
+        self._live = Live(console=self._console, refresh_per_second=5, get_renderable=self._table) if terminal else None
+
+    def __enter__(self) -> Progress:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live:
+            self._live.stop()
+
+    def on_event(self, name: str, event: dict[str, Any]) -> None:
+        """Show one event of the run ``name``."""
+        if self._events:
+            typer.echo(json.dumps(event))
+            sys.stdout.flush()
+            return
+        if event.get("event") != "phase":
+            return
+        row = self._rows[name]
+        if _stage(row) != _stage(event):
+            row.clear()
+        row.update(event)
+        if self._live is None:
+            self._tell(name, row)
+
+    def _tell(self, name: str, row: Mapping[str, Any]) -> None:
+        """One line at the beginning of a stage and at its end."""
+        key = (*_stage(row), row.get("step") == row.get("of"))
+        if self._told.get(name) == key:
+            return
+        self._told[name] = key
+        self._console.print(f"{time.monotonic() - self._started:5.0f} s  {name:8s} {_label(row):28s} {_figures(row)}", markup=False, soft_wrap=True)
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for header in (f"{time.monotonic() - self._started:.0f} s", "stage", "", "figures"):
+            table.add_column(header)
+        for name, row in self._rows.items():
+            table.add_row(name, _label(row), _bar(row), _figures(row))
+        return table
+
+
+def _stage(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (row.get("run"), row.get("phase"), row.get("generation"), row.get("part"))
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    if not row:
+        return "starting"
+    text = str(row["phase"])
+    if "generation" in row:
+        text += f", generation {row['generation']}"
+    if "part" in row:
+        text += f": {row['part']}"
+    return f"{text} (control)" if row.get("run") == "control" else text
+
+
+def _bar(row: Mapping[str, Any], width: int = 20) -> str:
+    if not row.get("of"):
+        return ""
+    filled = round(width * row["step"] / row["of"])
+    return "━" * filled + "╌" * (width - filled)
+
+
+def _figures(row: Mapping[str, Any]) -> str:
+    parts = [f"{title} {form.format(row[key])}" for key, title, form in _SHOWN if isinstance(row.get(key), float)]
+    if "games" in row:
+        parts.append(f"{row['games']} games")
+    return "  ".join(parts)
+
+
+def print_outcome(name: str, plain: Mapping[str, Any]) -> None:
+    """The tables of one training run, as `arena.training.launch.Outcome.plain` gives them."""
+    typer.echo(f"\n{name}: judge accuracy by arm, 95 % intervals clustered by task")
+    print_table(
+        ["arm", "accuracy", "95 % interval", "n", "undecidable"],
+        [
+            (
+                arm,
+                "-" if row["accuracy"] is None else f"{row['accuracy']:.3f}",
+                "-" if row["accuracy"] is None else f"{row['low']:.3f} .. {row['high']:.3f}",
+                row["n"],
+                sum(row["undecidable"].values()),
+            )
+            for arm, row in plain["arms"].items()
+        ],
+        right=["accuracy", "95 % interval", "n", "undecidable"],
+    )
+    _print_generations(f"{name}: generations", plain)
+    if "control" in plain:
+        control = plain["control"]
+        _print_generations(f"{name}: control with shuffled advantages", {**control, "kl": [None] * len(control["elo"])})
+
+
+def _print_generations(title: str, plain: Mapping[str, Any]) -> None:
+    if not plain["elo"]:
+        return
+    rows = []
+    for number, (elo, (low, high)) in enumerate(zip(plain["elo"], plain["elo_intervals"], strict=True)):
+        row: list[str] = [f"gen{number}", f"{elo:+.0f}", "anchor" if number == 0 else f"{low:+.0f} .. {high:+.0f}"]
+        for key, form in (("exploitability", "{:.3f}"), ("kl", "{:.2f}"), ("bad_quotes", "{:.1%}")):
+            values = plain.get(key) or []
+            row.append(form.format(values[number]) if number < len(values) and values[number] is not None else "-")
+        rows.append(row)
+    typer.echo(f"\n{title}")
+    headers = ["generation", "Elo", "95 % interval", "exploitability", "KL, nats a turn", "bad quotes"]
+    print_table(headers, rows, right=headers[1:])

@@ -1,0 +1,168 @@
+"""``arena run``: debates on questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic import BaseModel, ConfigDict, Field
+
+from arena.cli.output import AsJson, SetParams, new_folder, now, print_json, print_table, read_assignments
+from arena.protocols.errors import ConfigError
+
+if TYPE_CHECKING:
+    from arena.running import RunSummary
+
+__all__ = ["RunFile", "command"]
+
+
+class RunFile(BaseModel):
+    """Options of ``arena run`` in a file; what is given on the command line goes before it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    protocol: str | None = None
+    """Library name, or a path beside this file."""
+    tasks: str | None = None
+    """Task spec, or a path to a JSONL file beside this file."""
+    agents: dict[str, str] = Field(default_factory=dict)
+    """Role -> agent spec; ``*`` stands for all roles that are not named."""
+    judge: str | None = None
+    """Judge spec."""
+    n: int | None = Field(None, ge=1)
+    """Most tasks."""
+    seed: int = 0
+    """Root of all random streams."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the protocol."""
+    swap: bool = False
+    """Play every task twice, with the answers exchanged between the seats."""
+    split: str = "test"
+    """``train`` or ``test``."""
+
+
+def command(
+    protocol: Annotated[
+        str | None, typer.Argument(metavar="PROTOCOL", help="A name from `arena ls protocols`, or a YAML file.")
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option("--tasks", metavar="SPEC", help="A .jsonl file, or a name from `arena ls tasks`.")
+    ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", metavar="ROLE=SPEC", help="Who fills a role; *=SPEC fills the rest. Repeatable."),
+    ] = None,
+    judge: Annotated[str | None, typer.Option("--judge", metavar="SPEC", help="See `arena ls judges`.")] = None,
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Most tasks; all if absent.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Root of all random streams.  [default: 0]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Run directory; a new one in arena-runs/ if absent.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is in --out.")] = False,
+    params: SetParams = None,
+    swap: Annotated[
+        bool, typer.Option("--swap", help="Play every task twice, the answers exchanged between the seats.")
+    ] = False,
+    split: Annotated[str | None, typer.Option("--split", help="train or test.  [default: test]")] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Most episodes at once.")] = 512,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="YAML file with any of these options.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play a protocol on tasks, print the debates as they are spoken, and store every episode."""
+    file = _read(config)
+    given = {
+        "protocol": protocol,
+        "tasks": tasks,
+        "judge": judge,
+        "n": n,
+        "seed": seed,
+        "split": split,
+        "swap": swap or None,
+    }
+    chosen = file.model_copy(update={name: value for name, value in given.items() if value is not None})
+    if chosen.protocol is None:
+        raise ConfigError("which protocol? Give a name from 'arena ls protocols' or a YAML file")
+    if chosen.tasks is None:
+        raise ConfigError("which tasks? Give --tasks FILE.jsonl or a name from 'arena ls tasks'")
+    if resume and out is None:
+        raise ConfigError("--resume needs --out DIR: the run to go on with")
+
+    from arena.cli.live import RunDisplay
+    from arena.running import RunConfig, run_episodes
+
+    settings = RunConfig(
+        protocol=chosen.protocol,
+        tasks=chosen.tasks,
+        agents={**chosen.agents, **_lineup(agent)},
+        judge=chosen.judge,
+        n=chosen.n,
+        seed=chosen.seed,
+        params={**chosen.params, **read_assignments(params, "--set")},
+        swap=chosen.swap,
+        split=chosen.split,
+    )
+    with RunDisplay(quiet=as_json) as display:
+        summary = run_episodes(
+            settings,
+            out or new_folder(Path(chosen.protocol).stem),
+            created=now(),
+            resume=resume,
+            concurrency=concurrency,
+            on_start=display.start,
+            on_turn=display.turn,
+            on_batch=display.batch,
+        )
+    if as_json:
+        print_json({**asdict(summary), "out": str(summary.out)})
+    else:
+        _show(summary)
+
+
+def _read(path: Path | None) -> RunFile:
+    if path is None:
+        return RunFile()
+    from arena.protocols import read_document, validate_model
+
+    file = validate_model(read_document(path), RunFile)
+    beside = {
+        name: str(path.parent / value)
+        for name, value, endings in (
+            ("protocol", file.protocol, (".yaml", ".yml")),
+            ("tasks", file.tasks, (".jsonl",)),
+        )
+        if value is not None and value.endswith(endings)
+    }
+    return file.model_copy(update=beside)
+
+
+def _lineup(items: list[str] | None) -> Mapping[str, str]:
+    lineup: dict[str, str] = {}
+    for item in items or ():
+        role, equals, spec = item.partition("=")
+        if not equals or not role or not spec:
+            raise ConfigError(f"--agent {item!r} is not ROLE=SPEC: write for example --agent proponent=smollm2")
+        if role in lineup:
+            raise ConfigError(f"--agent fills the role '{role}' twice")
+        lineup[role] = spec
+    return lineup
+
+
+def _show(summary: RunSummary) -> None:
+    interval = summary.accuracy.interval
+    undecidable = ", ".join(f"{count} {status}" for status, count in summary.accuracy.undecidable.items())
+    rows = [
+        ("episodes", f"{summary.episodes}" + (f", {summary.failed} of them failed" if summary.failed else "")),
+        ("turns", ", ".join(f"{count} {status}" for status, count in summary.turns.items()) or "none"),
+        ("verdicts", f"{summary.accuracy.decidable} decidable" + (f"; {undecidable}" if undecidable else "")),
+    ]
+    if interval is not None:
+        rows.append(("accuracy", f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"))
+    rows += [(f"won by {role}", f"{count}") for role, count in summary.wins.items()]
+    typer.echo("")
+    print_table(["run", str(summary.out)], rows)
+    typer.echo(f"\narena report {summary.out}    arena export {summary.out}")

@@ -1,0 +1,49 @@
+"""``arena schema``: the JSON Schema of a file, for editors that complete and check while you type."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+
+from arena.cli.output import print_json
+
+__all__ = ["command"]
+
+
+class Kind(StrEnum):
+    """Files that have a schema."""
+
+    PROTOCOL = "protocol"
+    RECIPE = "recipe"
+    TOURNAMENT = "tournament"
+    RUN = "run"
+
+
+def command(kind: Annotated[Kind, typer.Argument(metavar="KIND", help="protocol, recipe, tournament or run.")]) -> None:
+    """Print the JSON Schema of protocol, recipe, tournament or run files.
+
+    In an editor with the YAML language server, put `# yaml-language-server: $schema=FILE` on the first line.
+    """
+    schema = _model(kind).model_json_schema()
+    print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+
+
+def _model(kind: Kind) -> type[BaseModel]:
+    if kind is Kind.PROTOCOL:
+        from arena.protocols.schema import ProtocolFile
+
+        return ProtocolFile
+    if kind is Kind.RECIPE:
+        from arena.training.recipe import Recipe
+
+        return Recipe
+    if kind is Kind.TOURNAMENT:
+        from arena.tournament import TournamentConfig
+
+        return TournamentConfig
+    from arena.cli.run import RunFile
+
+    return RunFile

@@ -1,0 +1,99 @@
+"""``arena tournament``: a round robin of agents, and their ratings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from arena.cli.output import AsJson, new_folder, now, print_json, print_ratings, print_table
+
+if TYPE_CHECKING:
+    from arena.tournament import TournamentConfig
+
+__all__ = ["command"]
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Tournament file (YAML, key `tournament`).")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Run directory; a new one in arena-runs/ if absent.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the tournament that is in --out.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and count the games; play none.")
+    ] = False,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Most episodes at once.")] = 512,
+    as_json: AsJson = False,
+) -> None:
+    """Play every agent against every other, both seats, and rate them with intervals."""
+    from arena.tournament import load_tournament, run_tournament
+
+    config = load_tournament(file)
+    if dry_run:
+        _tell(_count(config), as_json)
+        return
+    if resume and out is None:
+        from arena.protocols.errors import ConfigError
+
+        raise ConfigError("--resume needs --out DIR: the tournament to go on with")
+    from arena.cli.live import Bar
+
+    folder = out or new_folder(config.tournament)
+    with Bar("games") as bar:
+        standings = run_tournament(
+            config,
+            folder,
+            created=now(),
+            resume=resume,
+            concurrency=concurrency,
+            on_start=bar.start,
+            on_batch=bar.batch,
+        )
+    if as_json:
+        print_json({**asdict(standings), "out": str(folder)})
+        return
+    print_ratings([asdict(rating) for rating in standings.ratings])
+    typer.echo(f"\n{standings.matches} decided games in {folder}")
+
+
+def _count(config: TournamentConfig) -> dict[str, Any]:
+    """How much there is to play; builds tasks, so that their faults show now."""
+    from arena.agents import AGENTS
+    from arena.judges import JUDGES
+    from arena.protocols import load_protocol
+    from arena.protocols.registry import parse_spec
+    from arena.running import build_tasks
+
+    protocol = load_protocol(config.protocol, config.params)
+    for spec in config.agents.values():
+        AGENTS.factory(parse_spec(spec).kind)
+    JUDGES.factory(parse_spec(config.judge).kind)
+    tasks = list(build_tasks(config.tasks, config.seed).test)[: config.n]
+    for task in tasks:
+        protocol.check_task(task)
+    pairings = math.comb(len(config.agents), 2)
+    flow, turns, verdicts = protocol.flow(), 0, 0
+    while flow.ready:
+        turns += sum(node.kind == "speak" for node in flow.ready)
+        verdicts += sum(node.kind == "judge" for node in flow.ready)
+        flow.advance()
+    games = pairings * len(tasks) * 2
+    return {
+        "agents": len(config.agents),
+        "pairings": pairings,
+        "tasks": len(tasks),
+        "games": games,
+        "turns": games * turns,
+        "verdicts": games * verdicts,
+    }
+
+
+def _tell(counts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(counts)
+    else:
+        print_table(["to play", "count"], list(counts.items()), right=["count"])

@@ -1,0 +1,88 @@
+"""``arena validate``: every fault of every file, one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arena.cli.output import AsJson, print_json
+from arena.protocols.errors import Fault, SourceError, UserError
+
+__all__ = ["check", "command"]
+
+
+def _protocol(path: Path) -> str:
+    from arena.protocols import load_protocol
+
+    protocol = load_protocol(path)
+    return f"protocol {protocol.name}: {len(protocol.roles)} roles, {len(protocol.nodes)} nodes"
+
+
+def _recipe(path: Path) -> str:
+    from arena.training.recipe import load_recipe
+
+    return f"recipe {load_recipe(path).recipe}"
+
+
+def _tasks(path: Path) -> str:
+    from arena.tasks import TASKS
+
+    return f"tasks: {len(TASKS.build({'kind': 'jsonl', 'path': str(path)}).test)} questions"
+
+
+def _tournament(path: Path) -> str:
+    from arena.tournament import load_tournament
+
+    config = load_tournament(path)
+    return f"tournament {config.tournament}: {len(config.agents)} agents"
+
+
+# The key by which a file says what it is; a file with none of them is a protocol.
+_CHECKS: dict[str, Callable[[Path], str]] = {"recipe": _recipe, "tournament": _tournament}
+
+
+def check(path: Path) -> str:
+    """What a sound file holds, in a few words.
+
+    Raises:
+        SourceError: the file has faults.
+        UserError: it names something that does not exist.
+    """
+    if path.suffix == ".jsonl":
+        return _tasks(path)
+    from arena.protocols import read_document
+
+    data = read_document(path).data
+    for key, checked in _CHECKS.items():
+        if isinstance(data, dict) and key in data:
+            return checked(path)
+    return _protocol(path)
+
+
+def command(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Protocols, recipes, tournaments (YAML) or tasks (.jsonl).")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Check files. Exit 0 if all are sound, else 2 with a line a fault: FILE:LINE:COL: where: what and the way out."""
+    faults: list[Fault] = []
+    lines: list[str] = []
+    for path in files:
+        try:
+            lines.append(f"{path}: ok: {check(path)}")
+        except UserError as error:
+            found = error.faults if isinstance(error, SourceError) else (Fault(str(path), 0, 0, "", str(error)),)
+            faults += found
+            lines += [str(fault) for fault in found]
+    if as_json:
+        names = ("file", "line", "column", "where", "what")
+        found_json = [{name: getattr(fault, name) for name in names} for fault in faults]
+        print_json({"ok": not faults, "files": [str(path) for path in files], "faults": found_json})
+    else:
+        typer.echo("\n".join(lines))
+    if faults:
+        raise typer.Exit(2)

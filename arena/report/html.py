@@ -1,0 +1,208 @@
+"""Renders `ReportData`: Jinja2 with everything escaped by default, charts as inline SVG."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from arena import charts
+from arena.protocols.errors import StoreError
+from arena.protocols.records import Turn, Verdict
+from arena.report.data import Arm, Curve, ReportData, Section, Table
+from arena.statistics import Interval
+
+__all__ = ["render_report", "visible", "write_report"]
+
+_MOST = 20_000  # characters of one text; a model that ran away must not make the page unreadable
+
+
+def write_report(path: str | Path, data: ReportData) -> Path:
+    """Write the page, whole or not at all.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    path = Path(path)
+    page = render_report(data)
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(page, encoding="utf-8")
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise StoreError(f"the report {path} cannot be written: {error.strerror or error}") from error
+    return path
+
+
+def render_report(data: ReportData) -> str:
+    """The page as text."""
+    return _environment().get_template("report.html.j2").render(data=data)
+
+
+def visible(text: object) -> Markup:
+    """Escaped text in which characters that hide or reorder others are shown by their number."""
+    whole = str(text)
+    cut = whole[:_MOST]
+    parts = [
+        Markup('<span class="hidden">U+{:04X}</span>').format(ord(piece)) if _is_hidden(piece) else escape(piece)
+        for piece in _pieces(cut)
+    ]
+    if len(whole) > _MOST:
+        parts.append(Markup('<span class="hidden">{} more characters</span>').format(len(whole) - _MOST))
+    return Markup("").join(parts)
+
+
+def _is_hidden(piece: str) -> bool:
+    return len(piece) == 1 and charts.is_hidden(piece)
+
+
+def _pieces(text: str) -> list[str]:
+    """Runs of harmless text and single hidden characters."""
+    pieces: list[str] = []
+    start = 0
+    for index, character in enumerate(text):
+        if not character.isprintable() and charts.is_hidden(character):
+            pieces += [text[start:index], character]
+            start = index + 1
+    return [piece for piece in [*pieces, text[start:]] if piece] if pieces else [text]
+
+
+def _finalize(value: Any) -> Any:
+    """What every ``{{ }}`` passes through: only markup made here escapes escaping."""
+    if isinstance(value, Markup):
+        return value
+    if value is None:
+        return "–"
+    return visible(value)
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("arena.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        percent=_percent, points=_points, cell=_cell, value=_value, said=_said, trusted=Markup, plain=_plain
+    )
+    environment.globals.update(
+        arms_chart=_arms_chart,
+        numeric_columns=_numeric_columns,
+        ratings_chart=_ratings_chart,
+        cross_chart=_cross_chart,
+        curve_chart=_curve_chart,
+        probabilities=_probabilities,
+    )
+    return environment
+
+
+def _plain(text: str) -> Markup:
+    """For places that hold text only, such as the page's title."""
+    return Markup(charts.plain(text))
+
+
+def _percent(value: float) -> str:
+    return "–" if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def _points(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:+.0f}".replace("-", "\N{MINUS SIGN}").replace("+0", "0")
+
+
+def _numeric_columns(table: Table) -> list[bool]:
+    """Which columns hold numbers, and are aligned right."""
+    columns = range(len(table.columns))
+    return [any(isinstance(row[i], int | float | Interval) for row in table.rows) for i in columns]
+
+
+def _cell(value: Any) -> Any:
+    """A table cell: numbers short, texts as they are."""
+    if isinstance(value, Interval):
+        return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
+    if isinstance(value, float):
+        return "–" if math.isnan(value) else f"{value:.3f}".replace("-", "\N{MINUS SIGN}")
+    return value
+
+
+def _value(value: Any) -> Any:
+    """A fact or a task field: nested values as JSON, lists of words as words."""
+    if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(item, str) for item in value):
+        return "  ".join(value)
+    if isinstance(value, Mapping | Sequence) and not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False, indent=1, default=str)
+    return value
+
+
+def _said(turn: Turn) -> Markup:
+    """The text of a turn with its quotes marked as verified or bad."""
+    quotes = {quote.text: quote for quote in turn.quotes if quote.text}
+    if not quotes:
+        return visible(turn.text)
+    # Longest first, so that a quote inside another does not split it.
+    pattern = "|".join(re.escape(text) for text in sorted(quotes, key=len, reverse=True))
+    parts = []
+    for index, piece in enumerate(re.split(f"({pattern})", turn.text[:_MOST])):
+        if index % 2 == 0:
+            parts.append(visible(piece))
+            continue
+        quote = quotes[piece]
+        kind, why = (
+            ("good", "verified") if quote.good else ("bad", "repeated" if quote.verified else "not in the source")
+        )
+        parts.append(Markup('<mark class="{}" title="{}">{}</mark>').format(kind, why, visible(piece)))
+    return Markup("").join(parts)
+
+
+def _probabilities(verdict: Verdict, answers: Sequence[str]) -> list[tuple[str, float]]:
+    """Answer and probability, in task order; empty unless the verdict can be used."""
+    if not verdict.decidable or len(verdict.logps) != len(answers):
+        return []
+    return [(answer, math.exp(logp)) for answer, logp in zip(answers, verdict.logps, strict=True)]
+
+
+def _arms_chart(arms: Sequence[Arm]) -> Markup:
+    bars = [
+        charts.Bar(arm.name, arm.interval.value, arm.interval.low, arm.interval.high, not arm.baseline)
+        for arm in arms
+        if arm.interval is not None
+    ]
+    return Markup(charts.interval_plot(bars, title="Accuracy of the judge with 95 % intervals", percent=True))
+
+
+def _ratings_chart(section: Section) -> Markup:
+    bars = [charts.Bar(r.name, float(round(r.elo)), r.low, r.high, r.name != section.anchor) for r in section.ratings]
+    zero = (0.0, section.anchor or "mean")
+    return Markup(charts.interval_plot(bars, title="Elo points with 95 % intervals", reference=zero))
+
+
+def _cross_chart(section: Section) -> Markup:
+    table = section.cross_play
+    assert table is not None
+    title = "Mean score of the row against the column"
+    return Markup(
+        charts.heat_map(table.names, table.names, table.score.tolist(), title=title, counts=table.games.tolist())
+    )
+
+
+def _curve_chart(curve: Curve) -> Markup:
+    return Markup(
+        charts.line_chart(
+            curve.series,
+            title=curve.title,
+            x_label=curve.x_label,
+            y_label=curve.y_label,
+            y_range=curve.y_range,
+            reference=curve.reference,
+        )
+    )

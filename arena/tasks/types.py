@@ -1,0 +1,40 @@
+"""A named set of tasks, split once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from arena.protocols.records import Task
+
+if TYPE_CHECKING:
+    from arena.judges.types import Judge
+
+__all__ = ["TaskSet"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSet:
+    """Tasks to train on and tasks to report on; no question is in both."""
+
+    name: str
+    """The spec it came from: ``digits:seed=0``."""
+    train: Sequence[Task]
+    test: Sequence[Task]
+
+    def with_distractors(self, judge: Judge, *, train: int = 3, test: int = 1, seed: int = 0) -> TaskSet:
+        """The same questions with wrong answers that ``judge`` finds credible.
+
+        One task is made for each of the ``train`` (``test``) most credible wrong answers.
+
+        Raises:
+            ConfigError: the judge knows no classes, or the tasks have no ``class`` and ``candidates``.
+        """
+        from arena.tasks.distractors import with_distractors
+
+        return TaskSet(
+            self.name,
+            with_distractors(self.train, judge, top=train, seed=seed),
+            with_distractors(self.test, judge, top=test, seed=seed + 1),
+        )

@@ -1,0 +1,188 @@
+"""Tournaments: every agent against every other on the same tasks, both seats, rated by Bradley-Terry."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from arena.agents import AGENTS
+from arena.agents.types import Agent
+from arena.engine import Engine, Plan
+from arena.judges import JUDGES
+from arena.protocols import Protocol, load_protocol
+from arena.protocols.errors import ConfigError
+from arena.protocols.documents import read_document, validate_model
+from arena.protocols.records import Episode, Task
+from arena.ratings import CrossPlay, Match, Rating, cross_play, elo_table
+from arena.running import Accuracy, accuracy, build_tasks, play_stored, record_tasks
+from arena.seeds import derive_seed
+from arena.store import RunHandle, Store
+
+__all__ = ["Standings", "TournamentConfig", "load_tournament", "matches_of", "pairing_plans", "run_tournament"]
+
+
+class TournamentConfig(BaseModel):
+    """A tournament file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    tournament: str
+    """Its name."""
+    protocol: str
+    """Protocol with two arguing seats: a library name, or a path beside the file."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the protocol."""
+    tasks: str | dict[str, Any]
+    """Task spec, or a path to a JSONL file beside the tournament file."""
+    n: int = Field(20, ge=1)
+    """Tasks for each pairing; each is played twice, with the agents exchanging seats."""
+    agents: dict[str, str | dict[str, Any]] = Field(min_length=2)
+    """Name -> agent spec. Ratings are by name, so two names may stand for the same model."""
+    judge: str | dict[str, Any]
+    """Judge spec."""
+    seed: int = 0
+    """Root of all random streams."""
+    anchor: str | None = None
+    """Agent whose rating is 0; absent: the mean is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """Where a tournament ended."""
+
+    ratings: list[Rating]
+    matches: int
+    accuracy: Accuracy
+    """Share of verdicts that are the label, where tasks have labels."""
+    scores: CrossPlay
+    """Mean score of each agent against each other, ties one half."""
+
+
+def load_tournament(path: Path) -> TournamentConfig:
+    """Read a tournament file; protocol and task paths count from its folder.
+
+    Raises:
+        SourceError: all faults of the file.
+    """
+    document = read_document(path)
+    config = validate_model(document, TournamentConfig)
+    changes: dict[str, Any] = {}
+    if config.protocol.endswith((".yaml", ".yml")):
+        changes["protocol"] = str(path.parent / config.protocol)
+    if isinstance(config.tasks, str) and config.tasks.endswith(".jsonl"):
+        changes["tasks"] = str(path.parent / config.tasks)
+    return config.model_copy(update=changes)
+
+
+def pairing_plans(
+    protocol: Protocol, tasks: Sequence[Task], first: str, second: str, lineups: Mapping[str, Mapping[str, Agent]]
+) -> list[Plan]:
+    """Both games of a pairing on every task.
+
+    The sides of a task are the same in both games, so that each agent argues each answer once, from the seat that goes with
+    it; sides alternate from task to task. ``lineups`` has for each name the agent it puts on each seat's role.
+    """
+    if len(protocol.seats) != 2:
+        raise ConfigError(f"protocol '{protocol.name}' has {len(protocol.seats)} arguing seats; a pairing needs two")
+    left, right = protocol.seats
+    plans = []
+    for number, task in enumerate(tasks):
+        sides = (0, 1) if number % 2 == 0 else (1, 0)
+        sides = (*sides, *range(2, len(task.answers)))
+        for order, (a, b) in enumerate(((first, second), (second, first))):
+            lineup = {left: lineups[a][left], right: lineups[b][right]}
+            plans.append(Plan(f"{first}|{second}/{task.id}/{order}", task, lineup, sides))
+    return plans
+
+
+def matches_of(protocol: Protocol, episodes: Iterable[Episode], tasks: Mapping[str, Task]) -> list[Match]:
+    """Decided games as matches; both games of a pair carry the same pair key. Undecidable verdicts are left out."""
+    left, right = protocol.seats
+    matches = []
+    for episode in episodes:
+        verdict = list(episode.verdicts.values())[-1] if episode.verdicts else None
+        if verdict is None or not verdict.decidable:
+            continue
+        choice = verdict.choice
+        score = 1.0 if choice == episode.sides[0] else 0.0 if choice == episode.sides[1] else 0.5
+        pair = episode.key.rpartition("/")[0]
+        matches.append(
+            Match(episode.lineup[left], episode.lineup[right], score, task=tasks[episode.task].cluster, pair=pair)
+        )
+    return matches
+
+
+class _Named:
+    """An agent under the name it has in the tournament."""
+
+    def __init__(self, name: str, agent: Agent) -> None:
+        self.name = name
+        self.act = agent.act
+
+
+def run_tournament(
+    config: TournamentConfig,
+    out: Path,
+    *,
+    created: str,
+    resume: bool = False,
+    concurrency: int = 512,
+    on_start: Callable[[int, int], None] | None = None,
+    on_batch: Callable[[list[Episode]], None] | None = None,
+) -> Standings:
+    """Play the round robin, store every game in ``out`` and rate the agents.
+
+    Raises:
+        UserError: a mistake in the file, its tasks, agents or judge; nothing was played.
+        ResumeError: the directory holds another tournament.
+    """
+    protocol = load_protocol(config.protocol, config.params)
+    taskset = build_tasks(config.tasks, config.seed)
+    tasks = list(taskset.test)[: config.n]
+    judge = JUDGES.build(config.judge, seed=config.seed)
+    if config.anchor is not None and config.anchor not in config.agents:
+        raise ConfigError(f"anchor '{config.anchor}' is not one of the agents: {', '.join(config.agents)}")
+    lineups: dict[str, dict[str, Agent]] = {}
+    for name, spec in config.agents.items():
+        agent: Agent = _Named(name, AGENTS.build(spec, tasks=taskset, seed=config.seed))
+        lineups[name] = dict.fromkeys(protocol.seats, agent)
+    plans = [
+        plan
+        for first, second in itertools.combinations(config.agents, 2)
+        for plan in pairing_plans(protocol, tasks, first, second, lineups)
+    ]
+    engine = Engine(protocol, judge, seed=derive_seed(config.seed, "tournament"), concurrency=concurrency)
+    identity = {**config.model_dump(), "protocol_fingerprint": protocol.fingerprint}
+    with Store.open(out) as store:
+        run = store.begin("tournament", identity, created=created, resume=resume)
+        if on_start is not None:
+            on_start(len(plans), len(run.finished("tournament")))
+        record_tasks(run, tasks)
+        episodes = play_stored(engine, plans, run, "tournament", on_batch)
+        standings = standings_of(protocol, episodes, tasks, anchor=config.anchor, seed=config.seed, run=run)
+        run.finish("done")
+    return standings
+
+
+def standings_of(
+    protocol: Protocol,
+    episodes: Sequence[Episode],
+    tasks: Iterable[Task],
+    *,
+    anchor: str | None,
+    seed: int,
+    run: RunHandle | None = None,
+) -> Standings:
+    """Rate the agents of played games; with ``run`` the table is stored beside the games."""
+    by_id = {task.id: task for task in tasks}
+    matches = matches_of(protocol, episodes, by_id)
+    ratings = elo_table(matches, anchor=anchor, seed=derive_seed(seed, "bootstrap"))
+    standings = Standings(ratings, len(matches), accuracy(episodes, by_id), cross_play(matches))
+    if run is not None:
+        run.record("ratings", 0, {"ratings": [asdict(rating) for rating in ratings]})
+    return standings

@@ -1,0 +1,270 @@
+"""YAML files with the place of every key and value, so that each fault can be shown as FILE:LINE:COL.
+
+Scalars follow YAML 1.2: only ``true`` and ``false`` are booleans (``yes``, ``no``, ``on``, ``off`` stay text) and
+``3e-3`` is a number. Refused before anything is built: duplicate keys, tags, files over 1 MB, nesting over 100
+levels, and aliases that grow a document over 10,000 values or contain themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, Union
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from arena.protocols.composer import BREAK, MAX_BYTES, KeyPath, SourceNode, compose, read_scalar, source_error, spell
+from arena.protocols.errors import Fault, SourceError, suggest
+
+__all__ = ["Document", "KeyPath", "find_faults", "parse_document", "read_document", "read_scalar", "validate_model"]
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Document:
+    """A parsed YAML file: ``data`` is plain Python, ``fault`` says where in the file a value stands."""
+
+    def __init__(self, file: str, text: str, root: SourceNode) -> None:
+        self.file = file
+        self.text = text
+        self.data: Any = root.plain()
+        self._root = root
+        self._lines = BREAK.split(text)
+
+    def has(self, path: KeyPath) -> bool:
+        """Whether there is a value at ``path``."""
+        return self._find(path)[1] == len(path)
+
+    def get(self, path: KeyPath) -> Any:
+        """The plain value at ``path``; None if there is none."""
+        value = self.data
+        for step in path:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+    def position(self, path: KeyPath, *, key: bool = False, offset: int | None = None) -> tuple[int, int]:
+        """1-based line and column of the value at ``path``, or of the nearest value around it.
+
+        Args:
+            path: keys and indices from the root.
+            key: the place of the key instead of its value.
+            offset: count of characters into a text value; None is the beginning of the value, its quote included.
+        """
+        node, depth = self._find(path)
+        if key and depth == len(path) and path:
+            parent, _ = self._find(path[:-1])
+            if path[-1] in parent.keys:
+                return parent.keys[str(path[-1])]
+        if depth < len(path):
+            return node.line, node.column
+        return self._inside(node, offset)
+
+    def fault(self, path: KeyPath, what: str, *, key: bool = False, offset: int | None = None) -> Fault:
+        """A fault at ``path``; see `position`."""
+        line, column = self.position(path, key=key, offset=offset)
+        return Fault(self.file, line, column, spell(path), what)
+
+    def _find(self, path: KeyPath) -> tuple[SourceNode, int]:
+        """The deepest existing node along ``path`` and how many steps lead to it."""
+        node = self._root
+        for depth, step in enumerate(path):
+            children = node.value
+            inside = isinstance(children, dict) and step in children
+            if not inside and not (isinstance(children, list) and isinstance(step, int) and 0 <= step < len(children)):
+                return node, depth
+            node = children[step]
+        return node, len(path)
+
+    def _inside(self, node: SourceNode, offset: int | None) -> tuple[int, int]:
+        """Place of a character of a text; exact in one-line scalars and ``|`` blocks, else the value's place."""
+        text = node.value
+        if not isinstance(text, str) or offset is None or not 0 <= offset <= len(text):
+            return node.line, node.column
+        if node.style == "|":
+            above = text[:offset].count("\n")
+            wanted = text.split("\n")[above]
+            line = node.line + 1 + above
+            start = self._line(line).find(wanted)
+            if wanted and start >= 0:
+                return line, start + 1 + offset - (text.rfind("\n", 0, offset) + 1)
+        elif self._line(node.line).startswith(text, node.column - 1 + (node.style in ("'", '"'))):
+            return node.line, node.column + (node.style in ("'", '"')) + offset
+        return node.line, node.column
+
+    def _line(self, number: int) -> str:
+        return self._lines[number - 1] if 0 < number <= len(self._lines) else ""
+
+
+def read_document(path: str | Path) -> Document:
+    """Read a YAML file.
+
+    Raises:
+        SourceError: it cannot be read, is not UTF-8 or not the YAML described at the top of this module.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise source_error(str(path), 0, 0, f"the file is larger than {MAX_BYTES:,} bytes")
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise source_error(str(path), 0, 0, "there is no such file") from None
+    except (OSError, ValueError) as error:
+        raise source_error(str(path), 0, 0, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start]
+        column = error.start - (before.rfind(b"\n") + 1) + 1
+        raise source_error(
+            str(path), before.count(b"\n") + 1, column, "not UTF-8 text: save the file as UTF-8"
+        ) from None
+    return parse_document(text, str(path))
+
+
+def parse_document(text: str, file: str = "<text>") -> Document:
+    """Parse YAML text; ``file`` is the name for messages.
+
+    Raises:
+        SourceError: as `read_document`.
+    """
+    return Document(file, text, compose(text, file))
+
+
+def validate_model(document: Document, model: type[Model]) -> Model:
+    """Check a whole document against a pydantic model, strictly: no text passes for a number.
+
+    Raises:
+        SourceError: with every fault and its place.
+    """
+    value, faults = find_faults(document, model)
+    if value is None:
+        raise SourceError(faults)
+    return value
+
+
+def find_faults(document: Document, model: type[Model], path: KeyPath = ()) -> tuple[Model | None, list[Fault]]:
+    """Check the part of a document at ``path``: the model, or the faults."""
+    data = document.get(path)
+    if not isinstance(data, dict):
+        return None, [document.fault(path, f"{_show(data)} is not a mapping: write key: value lines")]
+    try:
+        return model.model_validate_json(json.dumps(data), strict=True), []
+    except ValidationError as error:
+        return None, _translate(document, model, path, error.errors(include_url=False))
+
+
+_EXPECTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "dict_type": "a mapping (key: value)",
+    "model_type": "a mapping (key: value)",
+    "model_attributes_type": "a mapping (key: value)",
+    "none_required": "empty",
+}
+
+
+def _translate(document: Document, model: type[BaseModel], base: KeyPath, errors: list[ErrorDetails]) -> list[Fault]:
+    """Pydantic's errors as faults, one for each place, in file order."""
+    places: dict[KeyPath, list[ErrorDetails]] = {}
+    for error in errors:
+        path = _real_path(document, base, error)
+        places.setdefault(path, []).append(error)
+    faults = [_fault(document, model, base, path, found) for path, found in places.items()]
+    return sorted(faults, key=lambda fault: (fault.line, fault.column))
+
+
+def _real_path(document: Document, base: KeyPath, error: ErrorDetails) -> KeyPath:
+    """The error's location without the names of union branches; a missing key stays as last step."""
+    path = base
+    for number, step in enumerate(error["loc"]):
+        last = number == len(error["loc"]) - 1
+        if document.has((*path, step)) or (last and error["type"] == "missing"):
+            path = (*path, step)
+    return path
+
+
+def _fault(
+    document: Document, model: type[BaseModel], base: KeyPath, path: KeyPath, errors: list[ErrorDetails]
+) -> Fault:
+    error, value = errors[0], document.get(path)
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "missing":
+        return document.fault(path[:-1], f"'{path[-1]}' is missing")
+    if kind == "extra_forbidden":
+        known = _known_keys(model, path[len(base) : -1])
+        return document.fault(path, f"'{path[-1]}' is not a key here.{suggest(str(path[-1]), known)}", key=True)
+    expected = []
+    for each in errors:
+        if each["type"] in ("literal_error", "enum"):
+            expected.append(f"one of {each.get('ctx', {}).get('expected', '').replace(' or ', ', ')}")
+        elif each["type"] in _EXPECTED:
+            expected.append(_EXPECTED[each["type"]])
+    if len(expected) == len(errors):
+        return document.fault(path, f"{_show(value)} is not {' or '.join(dict.fromkeys(expected))}")
+    if kind in ("value_error", "assertion_error"):
+        what = str(context.get("error", error["msg"]))
+    elif kind == "string_pattern_mismatch":
+        what = f"{_show(value)} is not a name: use letters, digits and _"
+    elif kind in ("too_short", "string_too_short"):
+        what = f"it needs at least {context.get('min_length', 1)} of them"
+    else:
+        message = error["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+        what = f"{_show(value)} is not {message}" if error["msg"].startswith("Input should be ") else message
+    return document.fault(path, what)
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "an empty value"
+    text = repr(value) if not isinstance(value, bool) else str(value).lower()
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """The keys that models have at ``path``, found by walking the annotations."""
+    kinds: list[Any] = [model]
+    for step in path:
+        kinds = [inner for kind in kinds for inner in _step_into(kind, step)]
+    return sorted(
+        {field.alias or name for kind in kinds if _is_model(kind) for name, field in kind.model_fields.items()}
+    )
+
+
+def _step_into(kind: Any, step: str | int) -> list[Any]:
+    if _is_model(kind):
+        for name, field in kind.model_fields.items():
+            if step in (field.alias or name, name):
+                return _alternatives(field.annotation)
+        return []
+    arguments = typing.get_args(kind)
+    return _alternatives(arguments[-1] if isinstance(step, str) else arguments[0]) if arguments else []
+
+
+def _alternatives(annotation: Any) -> list[Any]:
+    """The members of unions inside an annotation."""
+    origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        return _alternatives(typing.get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return [kind for part in typing.get_args(annotation) for kind in _alternatives(part)]
+    return [annotation]
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -1,0 +1,154 @@
+"""Names for things that a file or a command line can ask for.
+
+A *spec* is how a user writes one: ``kind`` or ``kind:key=value,key=value`` on a command line, and the same as a mapping
+``{kind: ..., key: value}`` in YAML. A `Registry` turns a spec into an object. Built-in entries are import paths, so
+listing what there is imports nothing heavy; users add their own with the decorator:
+
+    from arena.agents import AGENTS
+
+    @AGENTS.register("parrot", summary="repeats the last turn")
+    def parrot(*, loud: bool = False) -> Agent: ...
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import yaml
+
+from arena.protocols.errors import ConfigError, UnknownNameError, suggest
+
+__all__ = ["Registry", "Spec", "parse_spec"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What to build, and with which arguments; a log that holds it can rebuild the object."""
+
+    kind: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if not self.args:
+            return self.kind
+        return f"{self.kind}:" + ",".join(f"{key}={value}" for key, value in self.args.items())
+
+
+def parse_spec(value: str | Mapping[str, Any] | Spec) -> Spec:
+    """Read ``kind:key=value,...`` or ``{kind: ..., ...}``.
+
+    Values are read as YAML scalars, so ``.8`` is a number; ``yes``/``no`` stay strings.
+
+    Raises:
+        ConfigError: the text is not of that form.
+    """
+    if isinstance(value, Spec):
+        return value
+    if isinstance(value, Mapping):
+        args = dict(value)
+        kind = args.pop("kind", None)
+        if not isinstance(kind, str):
+            raise ConfigError(f"{dict(value)!r} has no 'kind': write {{kind: NAME, ...}}")
+        return Spec(kind, args)
+    kind, colon, rest = value.partition(":")
+    if not kind or (colon and not rest):
+        raise ConfigError(f"{value!r} is not a spec: write NAME or NAME:key=value,key=value")
+    args = {}
+    for item in rest.split(",") if rest else []:
+        key, equals, text = item.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"{item!r} in {value!r} is not key=value")
+        args[key.strip()] = _scalar(text)
+    return Spec(kind.strip(), args)
+
+
+def _scalar(text: str) -> Any:
+    if text.strip().lower() in {"yes", "no", "on", "off", "y", "n"}:
+        return text.strip()
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+@dataclass(slots=True)
+class _Entry(Generic[T]):
+    factory: Callable[..., T] | str
+    summary: str
+
+    def load(self) -> Callable[..., T]:
+        if isinstance(self.factory, str):
+            module, _, attribute = self.factory.partition(":")
+            self.factory = getattr(importlib.import_module(module), attribute)
+        assert callable(self.factory)
+        return self.factory
+
+
+class Registry(Generic[T]):
+    """Factories of one sort of thing by name."""
+
+    def __init__(self, sort: str) -> None:
+        self.sort = sort
+        """What the things are, for messages: ``agent``, ``judge``, ``tasks``."""
+        self._entries: dict[str, _Entry[T]] = {}
+
+    def lazy(self, name: str, path: str, summary: str) -> None:
+        """Name a factory by import path ``package.module:attribute`` without importing it."""
+        self._entries[name] = _Entry(path, summary)
+
+    def register(self, name: str, *, summary: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+        """Decorator: the function builds what ``name`` stands for; its keyword arguments are the spec's."""
+
+        def add(factory: Callable[..., T]) -> Callable[..., T]:
+            self._entries[name] = _Entry(factory, summary)
+            return factory
+
+        return add
+
+    def names(self) -> dict[str, str]:
+        """Name -> one-line summary, sorted."""
+        return {name: self._entries[name].summary for name in sorted(self._entries)}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def factory(self, name: str) -> Callable[..., T]:
+        """The factory registered under ``name``.
+
+        Raises:
+            UnknownNameError: there is none.
+        """
+        if name not in self._entries:
+            raise UnknownNameError(f"'{name}' is not a known {self.sort}.{suggest(name, self._entries)}")
+        return self._entries[name].load()
+
+    def build(self, spec: str | Mapping[str, Any] | Spec, **context: Any) -> T:
+        """Build what ``spec`` asks for; ``context`` goes to those factories that name it as a parameter.
+
+        Raises:
+            UnknownNameError: no such kind.
+            ConfigError: an argument that the kind does not have, or one that is missing.
+        """
+        spec = parse_spec(spec)
+        factory = self.factory(spec.kind)
+        parameters = inspect.signature(factory).parameters
+        open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+        for key in spec.args:
+            if key not in parameters and not open_ended:
+                raise ConfigError(f"'{key}' is not an argument of {self.sort} '{spec.kind}'.{suggest(key, parameters)}")
+        given = {key: value for key, value in context.items() if key in parameters}
+        arguments = {**given, **spec.args}
+        for name, parameter in parameters.items():
+            required = parameter.default is inspect.Parameter.empty and parameter.kind in (
+                inspect.Parameter.KEYWORD_ONLY,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            )
+            if required and name not in arguments:
+                raise ConfigError(f"{self.sort} '{spec.kind}' needs '{name}': write {spec.kind}:{name}=...")
+        return factory(**arguments)

@@ -1,0 +1,180 @@
+"""The engine: what an episode becomes depends on nothing but protocol, task, lineup and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from arena.agents import Act, Ask, ScriptedAgent
+from arena.engine import Engine, Plan
+from arena.judges import JudgeView
+from arena.protocols import Protocol, load_protocol
+from arena.protocols.errors import BackendError, ConfigError
+from arena.protocols.records import Episode, Task, TurnStatus, Verdict, VerdictStatus
+from arena.records_json import to_json
+
+TASK = Task(
+    "capital",
+    {"question": "Capital of Australia?", "answers": ("Canberra", "Sydney"), "passage": "Canberra is the capital."},
+    0,
+)
+
+DEBATE = """
+name: small
+params: {rounds: 2}
+fields: [question, answers, passage]
+roles:
+  pro: {argues: 0, sees: [question, answers, passage], opening: "Argue for {{ answer }} against {{ other }}."}
+  con: {argues: 1, sees: [question, answers], opening: "Argue for {{ answer }}."}
+  judge: {sees: [question, answers]}
+nodes:
+  a: {speak: pro, prompt: "Round {{ round }}.", quote: passage, limit: {words: 6}}
+  b: {speak: con, prompt: "Round {{ round }}."}
+  verdict: {judge: judge}
+edges:
+  - start -> a & b
+  - {from: a & b, to: a & b, times: rounds - 1}
+  - a & b -> verdict -> end
+"""
+
+
+@pytest.fixture
+def protocol(tmp_path: Path) -> Protocol:
+    path = tmp_path / "small.yaml"
+    path.write_text(DEBATE)
+    return load_protocol(path)
+
+
+class Recorder:
+    """A judge that decides for seat 0 and keeps what it was shown."""
+
+    name = "recorder"
+    sees_label = False
+
+    def __init__(self) -> None:
+        self.views: list[JudgeView] = []
+
+    def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
+        self.views += views
+        return [Verdict(VerdictStatus.SCORED, self.name, (-0.1, -2.4)) for _ in views]
+
+
+def lineup(asks: list[Ask] | None = None) -> dict[str, ScriptedAgent]:
+    def speak(ask: Ask) -> str:
+        if asks is not None:
+            asks.append(ask)
+        return f"{ask.role} {ask.visit} {ask.seed % 1000}"
+
+    return {role: ScriptedAgent(f"talker-{role}", speak) for role in ("pro", "con")}
+
+
+def plans(count: int) -> list[Plan]:
+    return [Plan(f"e{i}", TASK, lineup(), (0, 1) if i % 2 else (1, 0)) for i in range(count)]
+
+
+def texts(episodes: Sequence[Episode]) -> list[str]:
+    return [to_json(episode) for episode in episodes]
+
+
+def test_result_does_not_depend_on_concurrency_or_on_what_else_is_played(protocol: Protocol) -> None:
+    expected = texts(Engine(protocol, Recorder(), seed=5).play(plans(9)))
+    for concurrency in (1, 2, 8, 512):
+        assert texts(Engine(protocol, Recorder(), seed=5, concurrency=concurrency).play(plans(9))) == expected
+    alone = Engine(protocol, Recorder(), seed=5).play([plans(9)[4]])
+    assert texts(alone) == expected[4:5]
+    assert texts(Engine(protocol, Recorder(), seed=6).play(plans(9))) != expected
+
+
+def test_roles_of_a_superstep_are_blind_to_each_other_and_hear_it_next_round(protocol: Protocol) -> None:
+    asks: list[Ask] = []
+    Engine(protocol, Recorder(), seed=0).play([Plan("e", TASK, lineup(asks))])
+    seen = {(ask.role, ask.visit): [message.text for message in ask.new] for ask in asks}
+    assert seen["pro", 0] == ["Argue for Canberra against Sydney.", "Round 1."]
+    assert seen["con", 0] == ["Argue for Sydney.", "Round 1."]
+    assert [text.split()[0:3] for text in seen["pro", 1][:1]] == [["con:", "con", "0"]]
+    assert [text.split()[0:3] for text in seen["con", 1][:1]] == [["pro:", "pro", "0"]]
+    assert all(message.kind != "opening" for ask in asks if ask.visit for message in ask.new)
+
+
+def test_a_role_gets_only_its_fields_and_never_the_label(protocol: Protocol) -> None:
+    asks: list[Ask] = []
+    judge = Recorder()
+    Engine(protocol, judge, seed=0).play([Plan("e", TASK, lineup(asks))])
+    fields = {ask.role: set(ask.task.fields) for ask in asks}
+    assert fields == {"pro": {"question", "answers", "passage"}, "con": {"question", "answers"}}
+    assert all(ask.task.label is None for ask in asks)
+    assert judge.views[0].label is None
+    assert judge.views[0].fields == {}
+
+
+def test_sides_decide_who_argues_what_and_not_the_order_of_answers(protocol: Protocol) -> None:
+    judge = Recorder()
+    episode = Engine(protocol, judge, seed=0).play([Plan("e", TASK, lineup(), (1, 0))])[0]
+    assert {turn.role: turn.answer for turn in episode.turns} == {"pro": 1, "con": 0}
+    assert judge.views[0].answers == ("Canberra", "Sydney")
+    assert judge.views[0].answers_argued == (1, 0)
+
+
+def test_word_limit_cuts_and_marks(protocol: Protocol) -> None:
+    long = ScriptedAgent("long", lambda ask: "one two three four five six seven eight")
+    episode = Engine(protocol, Recorder(), seed=0).play([Plan("e", TASK, {"pro": long, "con": lineup()["con"]})])[0]
+    assert episode.turns[0].text == "one two three four five six"
+    assert episode.turns[0].status is TurnStatus.OVER_LIMIT
+    assert episode.turns[1].status is TurnStatus.OK
+
+
+def test_quotes_are_checked_and_marked_for_readers(protocol: Protocol) -> None:
+    asks: list[Ask] = []
+    quoter = ScriptedAgent("quoter", lambda ask: "<quote>canberra is</quote> <quote>Sydney is</quote>")
+    judge = Recorder()
+    episode = Engine(protocol, judge, seed=0).play([Plan("e", TASK, {"pro": quoter, "con": lineup(asks)["con"]})])[0]
+    assert [quote.verified for quote in episode.turns[0].quotes] == [True, False]
+    heard = next(message.text for ask in asks if ask.visit == 1 for message in ask.new if message.kind == "heard")
+    assert "<verified>canberra is</verified>" in heard
+    assert "<unverified>Sydney is</unverified>" in heard
+    assert "<verified>canberra is</verified>" in judge.views[0].statements[0].text
+
+
+class Broken:
+    """Fails on some episodes."""
+
+    name = "broken"
+
+    def act(self, asks: Sequence[Ask]) -> list[Act]:
+        if any(ask.episode == "e1" for ask in asks):
+            raise BackendError("connection reset")
+        return [Act("fine") for _ in asks]
+
+
+def test_a_failing_episode_is_recorded_and_its_siblings_go_on(protocol: Protocol) -> None:
+    broken, con = Broken(), lineup()["con"]
+    episodes = Engine(protocol, Recorder(), seed=0).play([Plan(f"e{i}", TASK, {"pro": broken, "con": con}) for i in range(3)])
+    assert [episode.stop for episode in episodes] == ["end", "error", "end"]
+    assert episodes[1].error == "a: BackendError: connection reset"
+    assert episodes[1].turns[0].status is TurnStatus.TRANSPORT
+    assert episodes[1].verdicts == {}
+    assert [len(episode.turns) for episode in episodes] == [4, 2, 4]
+
+
+def test_a_bug_in_an_agent_ends_the_run(protocol: Protocol) -> None:
+    def buggy(ask: Ask) -> str:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        Engine(protocol, Recorder(), seed=0).play([Plan("e", TASK, {**lineup(), "pro": ScriptedAgent("bug", buggy)})])
+
+
+def test_mistakes_in_plans_are_named(protocol: Protocol) -> None:
+    engine = Engine(protocol, Recorder(), seed=0)
+    with pytest.raises(ConfigError, match="role 'con' that nobody fills"):
+        engine.play([Plan("e", TASK, {"pro": lineup()["pro"]})])
+    with pytest.raises(ConfigError, match="'cno' is not a speaking role.*Did you mean 'con'"):
+        engine.play([Plan("e", TASK, {**lineup(), "cno": lineup()["con"]})])
+    with pytest.raises(ConfigError, match="two plans have the key 'e'"):
+        engine.play([Plan("e", TASK, lineup()), Plan("e", TASK, lineup())])
+    with pytest.raises(ConfigError, match="permutation of its 2 answers"):
+        engine.play([Plan("e", TASK, lineup(), (0, 0))])
+    with pytest.raises(ConfigError, match="needs a judge for role 'judge'"):
+        Engine(protocol, {}, seed=0)

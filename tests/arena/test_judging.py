@@ -1,0 +1,110 @@
+"""Rewards from verdicts, worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from arena.agents import ScriptedAgent, from_list
+from arena.engine import Engine, Plan
+from arena.judges import JudgeView
+from arena.judging import judge_episodes, pay
+from arena.protocols import Protocol, load_protocol
+from arena.protocols.errors import ConfigError
+from arena.protocols.records import Task, Verdict, VerdictStatus
+
+TASK = Task("t", {"answers": ("x", "y"), "evidence": ["e1", "e2", "e3"]}, 1)
+
+GAME = """
+name: game
+fields: [answers, evidence]
+roles:
+  first: {{argues: 0, sees: [answers, evidence]}}
+  second: {{argues: 1, sees: [answers, evidence]}}
+  judge: {{sees: [answers], hears: quotes}}
+nodes:
+  one: {{speak: first, quote: {{field: evidence, form: whole, once: true}}}}
+  two: {{speak: second, quote: {{field: evidence, form: whole, once: true}}}}
+  verdict: {{judge: judge}}
+edges:
+  - start -> one -> two -> verdict -> end
+  - {{from: two, to: one, times: 1}}
+rewards: {{verdict: verdict, value: "{value}", pay: {pay}, bad_quote: -0.5}}
+"""
+
+
+def game(tmp_path: Path, value: str, pay_when: str) -> Protocol:
+    path = tmp_path / "game.yaml"
+    path.write_text(GAME.format(value=value, pay=pay_when))
+    return load_protocol(path)
+
+
+class Counting:
+    """log p(x) - log p(y) = (good quotes) nats; nothing to decide before the first quote if ``picky``."""
+
+    name = "counting"
+    sees_label = False
+
+    def __init__(self, *, picky: bool = False) -> None:
+        self.picky = picky
+
+    def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
+        verdicts = []
+        for view in views:
+            margin = float(len(view.quotes()))
+            if self.picky and margin == 0:
+                verdicts.append(Verdict(VerdictStatus.ABSTAIN, self.name))
+                continue
+            total = math.log(1 + math.exp(margin))
+            verdicts.append(Verdict(VerdictStatus.SCORED, self.name, (margin - total, -total)))
+        return verdicts
+
+
+def play(protocol: Protocol, first: list[str], second: list[str], judge: Counting) -> list[float | None]:
+    lineup: dict[str, ScriptedAgent] = {"first": from_list(first), "second": from_list(second)}
+    episodes = Engine(protocol, judge, seed=0, judging=False).play([Plan("e", TASK, lineup)])
+    return pay(protocol, judge, episodes, {"t": TASK})[0].rewards
+
+
+def test_each_turn_earns_the_change_it_made(tmp_path: Path) -> None:
+    protocol = game(tmp_path, "tanh(margin / 2)", "each_turn")
+    rewards = play(protocol, ["e1", "e3"], ["e1", "nonsense"], Counting())
+    gain = math.tanh(0.5), math.tanh(1.0)
+    # first quotes e1; second repeats it (bad); first quotes e3; second makes one up (bad)
+    assert rewards == pytest.approx([gain[0], -0.5, gain[1] - gain[0], -0.5])
+
+
+def test_a_good_quote_that_helps_the_other_side_costs_its_speaker(tmp_path: Path) -> None:
+    protocol = game(tmp_path, "margin", "each_turn")
+    assert play(protocol, ["e1", "e1"], ["e2", "e3"], Counting()) == pytest.approx([1.0, -1.0, -0.5, -1.0])
+
+
+def test_pay_at_the_end_gives_every_turn_the_final_value(tmp_path: Path) -> None:
+    protocol = game(tmp_path, "won", "end")
+    assert play(protocol, ["e1", "e1"], ["e2", "e3"], Counting()) == pytest.approx([1.0, 0.0, 0.5, 0.0])
+
+
+def test_an_undecidable_verdict_pays_nobody_and_is_not_a_loss(tmp_path: Path) -> None:
+    protocol = game(tmp_path, "margin", "each_turn")
+    rewards = play(protocol, ["e1", "e2"], ["e3", "zz"], Counting(picky=True))
+    assert rewards[0] is None
+    assert rewards[1:] == pytest.approx([-1.0, 1.0, -0.5])
+
+
+def test_stored_transcripts_are_judged_again_without_playing(tmp_path: Path) -> None:
+    protocol = game(tmp_path, "margin", "end")
+    lineup = {"first": from_list(["e1", "e2"]), "second": from_list(["e3", "no"])}
+    episodes = Engine(protocol, Counting(), seed=0).play([Plan("e", TASK, lineup)])
+    again = judge_episodes(protocol, Counting(), episodes, {"t": TASK})
+    assert again == [episodes[0].verdicts["verdict"]]
+
+
+def test_a_protocol_without_rewards_cannot_be_trained_on(tmp_path: Path) -> None:
+    text = GAME.format(value="margin", pay="end")
+    path = tmp_path / "game.yaml"
+    path.write_text("\n".join(line for line in text.splitlines() if not line.startswith("rewards")))
+    with pytest.raises(ConfigError, match="has no 'rewards:'"):
+        pay(load_protocol(path), Counting(), [], {})

@@ -1,0 +1,18 @@
+"""One thread, no network, no user's home: tests give the same result on every machine."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+# The number of threads changes the order of floating-point sums, and with it results. Subprocesses inherit it.
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("COLUMNS", "120")  # rich wraps help and tables at the width of the terminal
+for _name in ("FORCE_COLOR", "PY_COLORS", "CLICOLOR_FORCE"):
+    os.environ.pop(_name, None)
+# SmolLM2 is converted once and kept; where HOME cannot be written, beside the other temporary files.
+if "XDG_CACHE_HOME" not in os.environ and not os.access(Path.home(), os.W_OK):
+    os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.gettempdir()) / f"debate-arena-cache-{os.getuid()}")

@@ -1,0 +1,139 @@
+import contextlib
+import pickle
+
+import jinja2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena.protocols import ConfigError, Template
+from arena.protocols.errors import LanguageError
+
+NAMES = {
+    "answer": "d3",
+    "text": "b1=2",
+    "round": 2,
+    "sides": ("d3", "d8"),
+    "evidence": ["b0=1", "b1=2", "b2=3"],
+    "hostile": "{{ answer }} {% for x in y %} <quote>",
+    "card": {"author": "Ann", "keys": "mine"},
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "no names at all",
+        "{{ answer }} {{ text }}",
+        "claims A {{ sides[0] }} B {{ sides[1] }} evidence {{ evidence | join(' ') }}",
+        "{{ evidence | join }}{{ round }}",
+        "{% if round == 1 %}first{% elif round > 1 %}again {{ round - 1 }}{% endif %}",
+        "{% for item in evidence %}{{ loop.index }}. {{ item }}{% if not loop.last %}, {% endif %}{% endfor %}",
+        "{{ hostile }}|{{ nothing }}|{{ card.author }}|{{ evidence[:2] | join('+') }}",
+        "{{ missing | default('none') }}{% if missing is defined %}x{% endif %}",
+        "{{ text ~ '!' | upper }}{{ 7 * 6 }}{# comment #}",
+    ],
+)
+def test_templates_say_what_jinja_says(source: str) -> None:
+    plain = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+    assert Template(source)(NAMES) == plain.from_string(source).render(NAMES)
+
+
+def test_a_dot_reads_a_mapping_and_never_an_attribute() -> None:
+    assert Template("{{ card.keys }}{% if true %}{% endif %}")(NAMES) == "mine"
+
+
+def test_names_are_what_a_call_must_bring() -> None:
+    template = Template("{% for item in evidence %}{{ item }}{{ answer }}{{ loop.index }}{% endfor %}{{ sides[0] }}")
+    assert template.names == {"evidence", "answer", "sides"}
+    assert pickle.loads(pickle.dumps(template)) == template
+    with pytest.raises(ConfigError, match=r"'answr'.*Did you mean 'answer'"):
+        Template("{{ answr }}")(NAMES)
+    with pytest.raises(ConfigError, match="'answr' is undefined"):
+        Template("{% if answr %}x{% endif %}")(NAMES)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ answer.__class__ }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ answer.upper() }}",
+        "{{ answer | attr('__class__') }}",
+        "{{ evidence | map(attribute='x') | list }}",
+        "{{ evidence | sort(attribute='__class__') }}",
+        "{{ evidence | tojson }}",
+        "{{ range(9) }}",
+        "{{ self }}",
+        "{{ cycler('a') }}",
+        "{% set x = 1 %}",
+        "{% macro m() %}{% endmacro %}",
+        "{% include 'x' %}",
+        "{% import 'x' as y %}",
+        "{% extends 'x' %}",
+        "{% block b %}{% endblock %}",
+        "{{ 9 ** 9 ** 9 }}",
+        "{{ answer | center(10000000000) }}",
+        "{{ text | join(text) }}",
+        "{{ text | replace('a', 'b') }}",
+        "{{ answer",
+        "{% if %}",
+        "{{ " + "(" * 3000,
+        "{{ " + "-" * 3000 + "1 }}",
+        "{% for a in evidence %}{% for b in evidence %}{% for c in evidence %}{% endfor %}{% endfor %}{% endfor %}",
+        "{% for a in evidence recursive %}{% endfor %}",
+        "x" * 20_001,
+    ],
+)
+def test_what_is_no_part_of_the_language_is_refused_when_read(source: str) -> None:
+    with pytest.raises(LanguageError):
+        Template(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ answer['__class__'] }}",
+        "{{ evidence['append'] }}",
+        "{{ card.items }}",
+        "{{ 'a' * 10000000000 }}",
+        "{{ evidence * 1000000000 }}",
+        "{{ '%10000000000d' % 1 }}",
+        "{{ answer + 1 }}",
+        "{{ evidence[99] }}",
+        "{{ 1 / 0 }}",
+        "{{ answer | join(1) }}{{ round | join }}",
+    ],
+)
+def test_what_fails_while_filling_is_a_config_error(source: str) -> None:
+    with pytest.raises(ConfigError):
+        Template(source)(NAMES)
+
+
+def test_output_is_bounded() -> None:
+    many = ["x" * 2000] * 600
+    for source in ("{% for a in many %}{% for b in many %}{{ a }}{% endfor %}{% endfor %}", "{{ many | join(' ') }}"):
+        with pytest.raises(ConfigError, match="more than 1,000,000 characters"):
+            Template(source)({"many": many})
+
+
+def test_errors_say_which_line() -> None:
+    with pytest.raises(LanguageError) as caught:
+        Template("first\n  {{ answer | uper }}\n")
+    assert caught.value.offset == len("first\n  ")
+    assert "Did you mean 'upper'" in str(caught.value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_task_text_is_never_run(text: str) -> None:
+    for source in ("{{ text }}", "{% if true %}{{ text }}{% endif %}"):
+        assert Template(source)({"text": text}) == text
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="{}%# answer.|()[]'\"~+-*_0123forin\n", max_size=40))
+def test_any_text_is_a_template_or_a_config_error(source: str) -> None:
+    with contextlib.suppress(ConfigError):
+        Template(source)(NAMES)

@@ -1,0 +1,183 @@
+"""What training came to, on held-out tasks: judge accuracy by arm, cross-play of generations, exploitability.
+
+Every game goes through the same engine and store as any other run. The judge here is the one that rewarded training;
+accuracy is therefore measured against the labels, which no debater and no judge was shown.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from arena.agents.types import Agent
+from arena.engine import Engine, Plan
+from arena.protocols import Protocol, load_protocol
+from arena.protocols.records import Episode, Task
+from arena.ratings import CrossPlay, Rating
+from arena.running import Accuracy, accuracy, balanced_plans, play_stored, record_tasks
+from arena.seeds import derive_seed
+from arena.statistics import Interval, clustered_proportion
+from arena.store import RunHandle
+from arena.tournament import matches_of, pairing_plans, standings_of
+from arena.training.recipe import Arm
+from arena.training.selfplay import Generation, Listener, World, build_agent
+
+__all__ = ["ArmResult", "Results", "evaluate"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArmResult:
+    """One row of the accuracy table."""
+
+    accuracy: Accuracy
+    bad_quotes: float
+    """Share of turns whose quote was fabricated or repeated."""
+    protocol: str
+
+    def plain(self) -> dict[str, Any]:
+        """For ``--json``."""
+        interval = self.accuracy.interval
+        row: dict[str, Any] = {"accuracy": None, "low": None, "high": None, "n": 0}
+        if interval is not None:
+            row = {"accuracy": interval.value, "low": interval.low, "high": interval.high, "n": interval.n}
+        return row | {"decidable": self.accuracy.decidable, "undecidable": dict(self.accuracy.undecidable)}
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All that was measured."""
+
+    arms: Mapping[str, ArmResult]
+    ratings: list[Rating]
+    """By generation, generation 0 at Elo 0; empty without a tournament."""
+    cross_play: CrossPlay | None
+    exploitability: list[Interval]
+    """For each generation: score of the exploiter against it minus one half, with its interval."""
+
+    def elo(self) -> list[float]:
+        """Elo by generation."""
+        return [rating.elo for rating in self.ratings]
+
+
+class _Stage:
+    """Plays the games of one stage of the evaluation and keeps them."""
+
+    def __init__(self, world: World, run: RunHandle, on_event: Listener, label: str) -> None:
+        self.world, self.run, self.on_event, self.label = world, run, on_event, label
+        self.lineups: dict[tuple[str, tuple[str, ...]], dict[str, Agent]] = {}
+
+    def play(self, protocol: Protocol, stage: str, plans: Sequence[Plan]) -> list[Episode]:
+        seed = derive_seed(self.world.seed, "evaluation", stage)
+        judging = self.world.judge if protocol.judge_nodes else {}
+        engine = Engine(protocol, judging, seed=seed, concurrency=1024)
+        self.on_event({"event": "phase", "phase": "evaluation", "part": stage, "games": len(plans), "run": self.label})
+        keyed = [replace(plan, key=f"{stage}/{plan.key}") for plan in plans]
+        return play_stored(engine, keyed, self.run, stage)
+
+    def lineup(self, generation: Generation, roles: tuple[str, ...]) -> dict[str, Agent]:
+        key = (generation.name, roles)
+        if key not in self.lineups:
+            self.lineups[key] = generation.lineup(self.world.recipe, roles, self.world)
+        return self.lineups[key]
+
+
+def evaluate(
+    world: World,
+    generations: Sequence[Generation],
+    run: RunHandle,
+    on_event: Listener,
+    *,
+    label: str = "",
+    arms: Mapping[str, Arm] | None = None,
+) -> Results:
+    """Measure the generations as the recipe's ``evaluation`` says.
+
+    Args:
+        world: tasks and judge.
+        generations: snapshots, generation 0 first.
+        run: where the games are stored; games that are there are not played again.
+        on_event: receives progress.
+        label: prefix of the stages in the store.
+        arms: other arms than the recipe's.
+    """
+    recipe, stage = world.recipe, _Stage(world, run, on_event, label)
+    config = recipe.evaluation
+    tasks = list(world.tasks.test)[: config.tasks]
+    record_tasks(run, tasks)
+    results = {}
+    for name, arm in (config.arms if arms is None else arms).items():
+        protocol = load_protocol(arm.protocol, _params(world, arm))
+        for row, lineup in _lineups(name, arm, protocol, generations, stage).items():
+            key = f"{label}arm/{row}"
+            episodes = stage.play(protocol, key, balanced_plans("", protocol, tasks, lineup, both=True))
+            results[row] = ArmResult(accuracy(episodes, {t.id: t for t in tasks}), _bad_quotes(episodes), protocol.name)
+    protocol = load_protocol(recipe.protocol, recipe.params)
+    ratings, cross = _tournament(protocol, tasks[: config.tournament], generations, stage)
+    return Results(results, ratings, cross, _exploit(protocol, tasks[: config.exploiter_tasks], generations, stage))
+
+
+def _params(world: World, arm: Arm) -> dict[str, Any]:
+    shared = world.recipe.params if arm.protocol == world.recipe.protocol else {}
+    return {**shared, **arm.params}
+
+
+def _lineups(
+    name: str, arm: Arm, protocol: Protocol, generations: Sequence[Generation], stage: _Stage
+) -> dict[str, dict[str, Agent]]:
+    """Rows of an arm: one, or one a generation."""
+    roles = tuple(dict.fromkeys(node.role.name for node in protocol.nodes.values() if node.kind == "speak"))
+    if not roles or arm.lineup is None:
+        return {name: {}}
+    if arm.lineup == "generations":
+        return {f"{name}_{generation.name}": stage.lineup(generation, roles) for generation in generations}
+    if arm.lineup == "last":
+        return {name: stage.lineup(generations[-1], roles)}
+    return {name: dict.fromkeys(roles, build_agent(arm.lineup, stage.world))}
+
+
+def _tournament(
+    protocol: Protocol, tasks: Sequence[Task], generations: Sequence[Generation], stage: _Stage
+) -> tuple[list[Rating], CrossPlay | None]:
+    if not tasks or len(generations) < 2 or len(protocol.seats) != 2:
+        return [], None
+    lineups = {g.name: stage.lineup(g, tuple(protocol.seats)) for g in generations}
+    plans = [
+        plan
+        for first, second in itertools.combinations(lineups, 2)
+        for plan in pairing_plans(protocol, tasks, first, second, lineups)
+    ]
+    episodes = stage.play(protocol, f"{stage.label}tournament", plans)
+    standings = standings_of(protocol, episodes, tasks, anchor=generations[0].name, seed=stage.world.seed, run=stage.run)
+    order = [generation.name for generation in generations]
+    return sorted(standings.ratings, key=lambda rating: order.index(rating.name)), standings.scores
+
+
+def _exploit(
+    protocol: Protocol, tasks: Sequence[Task], generations: Sequence[Generation], stage: _Stage
+) -> list[Interval]:
+    spec = stage.world.recipe.evaluation.exploiter
+    if spec is None or len(protocol.seats) != 2:
+        return []
+    exploiter = build_agent(spec, stage.world)
+    roles = tuple(protocol.seats)
+    plans = []
+    for generation in generations:
+        lineups = {generation.name: stage.lineup(generation, roles), exploiter.name: dict.fromkeys(roles, exploiter)}
+        plans += pairing_plans(protocol, tasks, exploiter.name, generation.name, lineups)
+    episodes = stage.play(protocol, f"{stage.label}exploitability", plans)
+    matches = matches_of(protocol, episodes, {task.id: task for task in tasks})
+    measured = []
+    for generation in generations:
+        games = [m for m in matches if generation.name in (m.first, m.second)]
+        scores = [m.score if m.first == exploiter.name else 1.0 - m.score for m in games]
+        share = clustered_proportion(scores, [m.task for m in games])
+        measured.append(Interval(share.value - 0.5, share.low - 0.5, share.high - 0.5, share.n))
+    return measured
+
+
+def _bad_quotes(episodes: Sequence[Episode]) -> float:
+    turns = [turn for episode in episodes for turn in episode.turns]
+    return sum(any(not quote.good for quote in turn.quotes) for turn in turns) / max(1, len(turns))
+

@@ -1,0 +1,146 @@
+"""From a recipe to everything it makes: judge, policies, measurements, store and ``results.json``.
+
+    OUT/config.json        recipe as resolved, seed
+    OUT/metrics.jsonl      one row a logged step
+    OUT/generations/genK/  model folders, loadable by transformers
+    OUT/checkpoint.pt      state after the last finished generation
+    OUT/run.sqlite         every evaluation game
+    OUT/results.json       what ``arena train --json`` prints
+    OUT/report.html        the same for people
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from arena.ratings import CrossPlay
+from arena.store import RunHandle, Store
+from arena.training.evaluation import Results, evaluate
+from arena.training.recipe import Recipe
+from arena.training.selfplay import Listener, SelfPlay, Trained, World, build_world
+
+__all__ = ["Outcome", "launch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished training run."""
+
+    recipe: Recipe
+    seed: int
+    out: Path
+    world: World
+    trained: Trained
+    results: Results
+    control: Results | None
+    """The same training with shuffled advantages, measured in the same way."""
+    seconds: Mapping[str, float]
+    """``trained``: judge, warm start and self-play; ``total``: with all measurements."""
+
+    def plain(self) -> dict[str, Any]:
+        """What ``--json`` prints for this run."""
+        row = {
+            "arms": {name: arm.plain() for name, arm in self.results.arms.items()},
+            **_tables(self.results),
+            "ratings": [asdict(rating) for rating in self.results.ratings],
+            "cross_play": _matrix(self.results.cross_play),
+            "kl": self.trained.kl,
+            "kl_peak": self.trained.kl_peak,
+            "judge": dict(self.world.judge_report),
+            "seconds": dict(self.seconds),
+        }
+        if self.control is not None:
+            row["control"] = {
+                "arms": {name: arm.plain() for name, arm in self.control.arms.items()},
+                **_tables(self.control),
+            }
+        return row
+
+
+def _tables(results: Results) -> dict[str, Any]:
+    return {
+        "elo": results.elo(),
+        "elo_intervals": [[rating.low, rating.high] for rating in results.ratings],
+        "exploitability": [interval.value for interval in results.exploitability],
+        "exploitability_intervals": [[interval.low, interval.high] for interval in results.exploitability],
+        "bad_quotes": [arm.bad_quotes for name, arm in results.arms.items() if "_gen" in name],
+    }
+
+
+def _matrix(table: CrossPlay | None) -> dict[str, Any] | None:
+    if table is None:
+        return None
+    score = [[None if math.isnan(cell) else cell for cell in row] for row in table.score.tolist()]
+    return {"names": list(table.names), "score": score, "games": table.games.tolist()}
+
+
+def launch(
+    recipe: Recipe,
+    out: Path,
+    *,
+    seed: int,
+    created: str,
+    on_event: Listener,
+    resume: bool = False,
+    control: bool = False,
+) -> Outcome:
+    """Train as the recipe says, measure, store and write the report.
+
+    Args:
+        recipe: what to do.
+        out: run directory.
+        seed: root of all random streams.
+        created: time stamp to store with the run.
+        on_event: receives progress.
+        resume: go on with the run that is in ``out``.
+        control: train a second time from the same start with shuffled advantages.
+
+    Raises:
+        ResumeError: ``out`` holds another run.
+        SelfCheckError: training would start from a false premise.
+    """
+    from arena.training.reporting import write_combined_report
+
+    torch.set_num_threads(recipe.threads)
+    started = time.perf_counter()
+    identity = {"recipe": recipe.model_dump(mode="json"), "seed": seed, "control": control}
+    with Store.open(out) as store:
+        run = store.begin("train", identity, created=created, resume=resume)
+        (out / "config.json").write_text(json.dumps(identity, indent=2) + "\n")
+        world = build_world(recipe, seed, on_event)
+        trained = SelfPlay(world, out, on_event).run(resume=resume)
+        results = evaluate(world, trained.generations, run, on_event)
+        shuffled = _control(world, trained, out, run, on_event, resume=resume) if control else None
+        seconds = {"trained": trained.seconds, "total": time.perf_counter() - started}
+        outcome = Outcome(recipe, seed, out, world, trained, results, shuffled, seconds)
+        plain = {"recipe": recipe.recipe, "seed": seed, **outcome.plain()}
+        (out / "results.json").write_text(json.dumps(plain, indent=2) + "\n")
+        run.record("results", 0, plain)
+        run.finish("done")
+    write_combined_report(out / "report.html", [out], title=f"{recipe.recipe}, seed {seed}", created=created)
+    return outcome
+
+
+def _control(
+    world: World, trained: Trained, out: Path, run: RunHandle, on_event: Listener, *, resume: bool
+) -> Results:
+    """The same policies from the same generation 0, moved by advantages that are dealt out at random."""
+    recipe = world.recipe
+    shuffled = recipe.self_play.model_copy(update={"shuffle_advantages": True})
+    twin = World(recipe.model_copy(update={"self_play": shuffled}), world.seed, world.tasks, world.judge, world.judge_report)
+
+    def relabelled(event: dict[str, Any]) -> None:
+        on_event({**event, "run": "control"})
+
+    player = SelfPlay(twin, out / "control", relabelled, start=trained.generations[0])
+    generations = player.run(resume=resume).generations
+    arms = {name: arm for name, arm in recipe.evaluation.arms.items() if arm.lineup == "generations"}
+    return evaluate(twin, generations, run, relabelled, label="control/", arms=arms)

@@ -1,0 +1,553 @@
+"""One policy and its optimizer: KL-constrained policy gradients and supervised warm starts.
+
+    loss = sum_t w_t [ clipped surrogate(log pi_t - log pi_old_t, A_t) + beta KL(pi || reference)_t ]
+
+The weights w are those of the whole optimizer step, so micro-batches of any size give the same gradient. Sequences are
+packed as token trees (`arena.training.packing`): each shared prefix is computed once, with gradient. Hidden states are
+gathered where a trained token is predicted and only those meet the output layer; logits of (batch, time, vocabulary)
+never exist. The network stays in evaluation mode: dropout would make the ratio of step 0 differ from 1.
+
+The reference is a snapshot of the trainable weights (or, for LoRA, the adapter switched off). Log-probs are taken at
+the temperature of the sampler, and so is the KL.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from arena.protocols.errors import ConfigError, NumericalError, ResumeError
+from arena.training.kl_control import KLController
+from arena.training.learner_config import KLConfig, LearnerConfig, ObjectiveConfig, learning_rate
+from arena.training.objectives import Aggregate
+from arena.training.objectives.aggregate import token_weights
+from arena.training.objectives.kl import kl_from_logps, kl_per_token
+from arena.training.objectives.policy_gradient import policy_loss
+from arena.training.packing import Pack, pack
+from arena.training.sequences import TrainingSequence, missing_advantages, missing_logps
+
+__all__ = ["KLConfig", "Learner", "LearnerConfig", "ObjectiveConfig", "Scores", "learning_rate"]
+
+_LOGITS_AT_ONCE = 1 << 24
+"""Entries of a logit matrix; larger ones are cut into tiles that are computed again in the backward pass."""
+
+
+class HasNetwork(Protocol):
+    """What a learner needs of a model: the trained network."""
+
+    @property
+    def network(self) -> Any:
+        """A transformers causal language model, or a PEFT model around one."""
+
+
+@dataclass(slots=True)
+class Scores:
+    """What the networks of a learner say about sequences; one entry for each trained token, sequence after sequence."""
+
+    logps: NDArray[np.float64]
+    """(N,) log-prob of the token under the policy."""
+    ref_logps: NDArray[np.float64] | None
+    """(N,) under the reference, if there is one."""
+    kl: NDArray[np.float64] | None
+    """(N,) exact KL(policy || reference) at the token, if there is a reference."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """One optimizer step: tensors over the trained tokens (N) of all its sequences."""
+
+    packs: list[Pack]
+    targets_N: Tensor
+    temperatures_N: Tensor | None
+    """None where all are 1."""
+    weights_N: Tensor
+    rows_N: NDArray[np.int64]
+    """Sequence of each token."""
+    turns: int
+    old_logps_N: Tensor | None = None
+    advantages_N: Tensor | None = None
+
+
+class Learner:
+    """Trains one network.
+
+    Args:
+        model: holder of the network; all its parameters that require gradients are trained.
+        config: see `LearnerConfig`.
+        seed: of the order of minibatches.
+
+    Raises:
+        ConfigError: nothing to train, or an architecture whose output layer cannot be taken apart.
+    """
+
+    def __init__(self, model: HasNetwork, config: LearnerConfig, *, seed: int) -> None:
+        self.network = model.network
+        self.config = config
+        self.parameters: dict[str, nn.Parameter] = {
+            name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad
+        }
+        if not self.parameters:
+            raise ConfigError("the network has no trainable parameter: add an adapter, or unfreeze it")
+        base = self.network.get_base_model() if hasattr(self.network, "get_base_model") else self.network
+        self._decoder = base.get_decoder()
+        self._head = base.get_output_embeddings()
+        self._device = next(iter(self.parameters.values())).device
+        self._trees = self._probe()
+        self._optimizer = torch.optim.AdamW(
+            list(self.parameters.values()),
+            lr=config.lr,
+            betas=config.betas,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        self._random = np.random.default_rng(seed)
+        kl = config.kl
+        self.kl_control = KLController(
+            kl.beta, target=kl.target, form=kl.form, gain=kl.gain, floor=kl.floor, ceiling=kl.ceiling
+        )
+        self.step = 0
+        """Optimizer steps taken."""
+        self._last_kl = 0.0
+        self._reference: dict[str, Tensor] | Literal["adapter off"] | None = None
+
+    def set_reference(self, *, adapter_off: bool = False) -> None:
+        """Make the policy of this moment the reference; with ``adapter_off``, a LoRA policy without its adapter.
+
+        Raises:
+            ConfigError: ``adapter_off`` for a network without adapters.
+        """
+        if adapter_off:
+            if not hasattr(self.network, "disable_adapter"):
+                raise ConfigError("the network has no adapter to switch off: use set_reference() for a snapshot")
+            self._reference = "adapter off"
+        else:
+            self._reference = {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+
+    def update(self, sequences: Sequence[TrainingSequence]) -> dict[str, float]:
+        """Learn from sampled sequences with advantages: ``epochs`` x ``minibatches`` optimizer steps.
+
+        Sequences without trained tokens are skipped; prefixes that sequences share are computed once.
+
+        Returns:
+            Metrics, means over optimizer steps: ``loss``, ``pg_loss``, ``kl_per_token`` and ``kl_per_turn`` (nats, to
+            the reference), ``beta`` (used), ``clip_frac``, ``ratio_mean``, ``ratio_max``, ``entropy`` (nats),
+            ``grad_norm`` (before clipping), ``lr``, ``tokens`` (trained), ``forward_tokens``, ``steps``, ``kl_stop``
+            (1: only the pull to the reference).
+
+        Raises:
+            ConfigError: a sequence lacks log-probs or advantages, or there is nothing to train, or no reference is set.
+            NumericalError: an input, the loss or a gradient is not finite; the optimizer has not moved since.
+        """
+        sequences = _trainable(sequences)
+        wrong = missing_logps(sequences) or missing_advantages(sequences)
+        if wrong is not None:
+            raise ConfigError(wrong)
+        if self._reference is None and self.kl_control.beta > 0.0:
+            raise ConfigError("the KL needs a reference policy: call set_reference() first, or set kl.beta to 0")
+        kl_stop = self.config.max_kl is not None and self._last_kl > self.config.max_kl
+        metrics = []
+        for part in self._parts(sequences):
+            batch = self._batch(part, self.config.objective.aggregate)
+            _add_signal(batch, part, self._device)
+            metrics.append(self._step(batch, lambda b, p: self._policy_terms(b, p, kl_stop)))
+        result = {name: float(np.mean([one[name] for one in metrics])) for name in metrics[0]}
+        result["ratio_max"] = max(one["ratio_max"] for one in metrics)
+        result["beta"] = self.kl_control.beta
+        result["steps"] = float(len(metrics))
+        result["kl_stop"] = float(kl_stop)
+        if self._reference is not None:
+            self._last_kl = result["kl_per_turn"]
+            self.kl_control.update(self._last_kl)
+        return result
+
+    def sft(self, sequences: Sequence[TrainingSequence]) -> dict[str, float]:
+        """One optimizer step of supervised learning: mean negative log-likelihood of the trained tokens.
+
+        Returns:
+            Metrics ``loss`` (nats a token), ``entropy``, ``grad_norm``, ``lr``, ``tokens``, ``forward_tokens``.
+
+        Raises:
+            ConfigError: there is nothing to train.
+            NumericalError: the loss or a gradient is not finite; the optimizer has not moved.
+        """
+        batch = self._batch(_trainable(sequences), "token_mean")
+        batch.temperatures_N = None
+        return self._step(batch, self._supervised_terms)
+
+    def score(self, sequences: Sequence[TrainingSequence]) -> Scores:
+        """Log-probs and KL of the trained tokens, without learning.
+
+        Raises:
+            ConfigError: there is nothing to score.
+        """
+        batch = self._batch(_trainable(sequences), "token_mean")
+        logps = np.empty(len(batch.targets_N))
+        ref_logps, kl = np.empty_like(logps), np.empty_like(logps)
+        with torch.no_grad(), self._evaluation():
+            for part in batch.packs:
+                rows_NV = self._log_softmax(self._hidden(part), batch, part)
+                targets_N1 = batch.targets_N[part.tokens_N][:, None]
+                logps[part.tokens_N] = rows_NV.gather(1, targets_N1)[:, 0].cpu().numpy()
+                if self._reference is None:
+                    continue
+                with self._as_reference():
+                    ref_NV = self._log_softmax(self._hidden(part), batch, part)
+                ref_logps[part.tokens_N] = ref_NV.gather(1, targets_N1)[:, 0].cpu().numpy()
+                kl[part.tokens_N] = kl_from_logps(rows_NV, ref_NV).cpu().numpy()
+        return Scores(logps, None, None) if self._reference is None else Scores(logps, ref_logps, kl)
+
+    def gradient_reach(self, sequence: TrainingSequence) -> list[int]:
+        """Positions of one sequence whose predictions a loss over its trained tokens really moves.
+
+        The gradient is read where it enters the network, at the hidden states before the output layer.
+        """
+        batch = self._batch([sequence], "token_mean")
+        (part,) = batch.packs
+        hidden_NH: list[Tensor] = []
+        with self._evaluation():
+            hidden = self._hidden(part, keep=hidden_NH)
+            rows_NV = self._log_softmax(hidden, batch, part)
+            loss = -rows_NV.gather(1, batch.targets_N[part.tokens_N][:, None]).sum()
+            (gradient,) = torch.autograd.grad(loss, hidden_NH)
+        reached = gradient.reshape(-1, gradient.shape[-1]).abs().amax(1) > 0
+        depths = part.depths_RM.reshape(-1)
+        return sorted(int(depths[node]) + 1 for node in reached.nonzero()[:, 0].tolist())
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a run needs to go on bit for bit; tensors are copies."""
+        return copy.deepcopy(
+            {
+                "weights": {name: parameter.detach() for name, parameter in self.parameters.items()},
+                "optimizer": self._optimizer.state_dict(),
+                "step": self.step,
+                "kl_control": self.kl_control.state_dict(),
+                "last_kl": self._last_kl,
+                "reference": self._reference,
+                "random": self._random.bit_generator.state,
+            }
+        )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state.
+
+        Raises:
+            ResumeError: the state belongs to another network.
+        """
+        state = copy.deepcopy(state)
+        weights = state["weights"]
+        for name in sorted(weights.keys() ^ self.parameters.keys()):
+            side = "the network lacks" if name in weights else "the saved state lacks"
+            raise ResumeError(f"{side} the weight '{name}': resume with the model that the run was started with")
+        for name, parameter in self.parameters.items():
+            if weights[name].shape != parameter.shape:
+                raise ResumeError(
+                    f"weight '{name}' is {tuple(weights[name].shape)} in the saved state and {tuple(parameter.shape)} "
+                    "in the network: resume with the model that the run was started with"
+                )
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(weights[name])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.step = state["step"]
+        self.kl_control.load_state_dict(state["kl_control"])
+        self._last_kl = state["last_kl"]
+        self._reference = state["reference"]
+        self._random.bit_generator.state = state["random"]
+
+    # One optimizer step -----------------------------------------------------------------------------------------------
+
+    def _step(self, batch: _Batch, terms: Any) -> dict[str, float]:
+        """Accumulate the gradient of ``terms(batch, pack) -> (loss, sums)`` over packs, check it, and step."""
+        self._optimizer.zero_grad(set_to_none=True)
+        sums: dict[str, Tensor] = {}
+        with self._evaluation():
+            for part in batch.packs:
+                loss, parts = terms(batch, part)
+                loss.backward()
+                for name, value in {"loss": loss.detach(), **parts}.items():
+                    join = torch.maximum if name == "ratio_max" else torch.add
+                    sums[name] = join(sums[name], value) if name in sums else value
+        gradients = [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        values = torch.stack([value.double() for value in [*sums.values(), norm]]).tolist()
+        metrics = dict(zip([*sums, "grad_norm"], values, strict=True))
+        for name in ("loss", "grad_norm"):
+            if not math.isfinite(metrics[name]):
+                self._optimizer.zero_grad(set_to_none=True)
+                raise NumericalError(
+                    f"{'the loss' if name == 'loss' else 'the gradient norm'} is {metrics[name]} at optimizer step "
+                    f"{self.step}; weights and optimizer are as before it"
+                )
+        if self.config.clip_norm is not None and metrics["grad_norm"] > self.config.clip_norm:
+            torch._foreach_mul_(gradients, self.config.clip_norm / (metrics["grad_norm"] + 1e-6))
+        metrics["lr"] = learning_rate(self.config, self.step)
+        for group in self._optimizer.param_groups:
+            group["lr"] = metrics["lr"]
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+        tokens = float(len(batch.targets_N))
+        for name in ("entropy", "clip_frac", "ratio_mean"):
+            if name in metrics:
+                metrics[name] /= tokens
+        if "kl" in metrics:
+            total = metrics.pop("kl")
+            metrics |= {"kl_per_token": total / tokens, "kl_per_turn": total / batch.turns}
+        forward = float(sum(part.ids_RM.size for part in batch.packs))
+        return {**metrics, "tokens": tokens, "forward_tokens": forward}
+
+    def _policy_terms(self, batch: _Batch, part: Pack, kl_stop: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        assert batch.old_logps_N is not None
+        assert batch.advantages_N is not None
+        config = self.config.objective
+        exact = self.config.kl.estimator == "exact"
+        targets_N1 = batch.targets_N[part.tokens_N][:, None]
+        weights_N = batch.weights_N[part.tokens_N]
+        reference = None
+        if self._reference is not None:
+            with torch.no_grad(), self._as_reference():
+                reference = self._log_softmax(self._hidden(part), batch, part)
+                reference = reference if exact else reference.gather(1, targets_N1)[:, 0]
+
+        logps_N, entropy_N, kl_N = self._token_terms(batch, part, reference, exact)
+        dtype = logps_N.dtype
+        index_BT, mask_BT = self._layout(batch, part)
+        surrogate = policy_loss(
+            logps_N[index_BT],
+            batch.old_logps_N[part.tokens_N].to(dtype)[index_BT],
+            batch.advantages_N[part.tokens_N].to(dtype)[index_BT],
+            mask_BT,
+            clip_low=config.clip_low,
+            clip_high=config.clip_high,
+            level=config.level,
+            dual_clip=config.dual_clip,
+        )
+        pg_loss = (surrogate.loss_BT[mask_BT] * weights_N.to(dtype)).sum()
+        ratio = surrogate.log_ratio_BT[mask_BT].exp()
+        sums = {
+            "pg_loss": pg_loss.detach(),
+            "entropy": entropy_N.sum(),
+            "clip_frac": surrogate.clipped_BT[mask_BT].sum(),
+            "ratio_mean": ratio.sum(),
+            "ratio_max": ratio.max(),
+        }
+        loss = pg_loss * 0.0 if kl_stop else pg_loss
+        if kl_N is not None:
+            sums["kl"] = kl_N.detach().sum()
+            if self.kl_control.beta > 0.0:
+                loss = loss + self.kl_control.beta * (kl_N * weights_N.to(dtype)).sum()
+        return loss, sums
+
+    def _supervised_terms(self, batch: _Batch, part: Pack) -> tuple[Tensor, dict[str, Tensor]]:
+        logps_N, entropy_N, _ = self._token_terms(batch, part, None, False)
+        loss = -(logps_N * batch.weights_N[part.tokens_N].to(logps_N.dtype)).sum()
+        return loss, {"entropy": entropy_N.sum()}
+
+    def _token_terms(
+        self, batch: _Batch, part: Pack, reference: Tensor | None, exact: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Log-prob, entropy (detached) and KL of each trained token of a pack; logits live one tile at a time."""
+        hidden_NH = self._hidden(part)
+        targets_N = batch.targets_N[part.tokens_N]
+        temperatures_N = None if batch.temperatures_N is None else batch.temperatures_N[part.tokens_N]
+
+        def tile(hidden_NH: Tensor, begin: int, end: int) -> tuple[Tensor, ...]:
+            heat_N = None if temperatures_N is None else temperatures_N[begin:end]
+            rows_NV = _rows(self._head, hidden_NH, heat_N)
+            logps_N = rows_NV.gather(1, targets_N[begin:end, None])[:, 0]
+            entropy_N = -(rows_NV.detach().exp() * rows_NV.detach()).nan_to_num(0.0).sum(1)
+            if reference is None:
+                return logps_N, entropy_N
+            if exact:
+                return logps_N, entropy_N, kl_from_logps(rows_NV, reference[begin:end])
+            estimator: Literal["k2", "k3"] = "k2" if self.config.kl.estimator == "k2" else "k3"
+            kl_N = kl_per_token(logps_N, reference[begin:end], estimator=estimator, linear_from=10.0)
+            return logps_N, entropy_N, kl_N
+
+        count = len(hidden_NH)
+        size = max(_LOGITS_AT_ONCE // self._head.weight.shape[0], 1)
+        if count <= size:
+            found = tile(hidden_NH, 0, count)
+        else:
+            pieces = [
+                checkpoint(tile, hidden_NH[at : at + size], at, min(at + size, count), use_reentrant=False)
+                for at in range(0, count, size)
+            ]
+            found = tuple(torch.cat(column) for column in zip(*pieces, strict=True))
+        return found[0], found[1], found[2] if len(found) > 2 else None
+
+    # The network ------------------------------------------------------------------------------------------------------
+
+    def _hidden(self, part: Pack, keep: list[Tensor] | None = None) -> Tensor:
+        """(N, H) hidden states that predict the trained tokens of a pack; ``keep`` receives those of all nodes."""
+        hidden_RMH = self._forward(part)
+        if keep is not None:
+            keep.append(hidden_RMH)
+        nodes_N = torch.from_numpy(part.nodes_N).to(self._device)
+        return hidden_RMH.reshape(-1, hidden_RMH.shape[-1]).index_select(0, nodes_N)
+
+    def _forward(self, part: Pack) -> Tensor:
+        """(R, M, H) hidden states of all nodes."""
+        ids_RM = torch.from_numpy(part.ids_RM).to(self._device)
+        if part.mask_RMM is None:
+            # Padding is on the right, where causal attention never looks.
+            return self._decoder(input_ids=ids_RM, use_cache=False).last_hidden_state  # type: ignore[no-any-return]
+        mask_RMM = torch.from_numpy(part.mask_RMM).to(self._device)
+        additive_RMM = torch.zeros(mask_RMM.shape, dtype=self._head.weight.dtype, device=self._device)
+        additive_RMM.masked_fill_(~mask_RMM, -math.inf)
+        return self._decoder(  # type: ignore[no-any-return]
+            input_ids=ids_RM,
+            attention_mask=additive_RMM[:, None],
+            position_ids=torch.from_numpy(part.depths_RM).to(self._device),
+            use_cache=False,
+        ).last_hidden_state
+
+    def _log_softmax(self, hidden_NH: Tensor, batch: _Batch, part: Pack) -> Tensor:
+        heat_N = None if batch.temperatures_N is None else batch.temperatures_N[part.tokens_N]
+        return _rows(self._head, hidden_NH, heat_N)
+
+    @contextmanager
+    def _evaluation(self) -> Iterator[None]:
+        training = self.network.training
+        self.network.eval()
+        try:
+            yield
+        finally:
+            self.network.train(training)
+
+    @contextmanager
+    def _as_reference(self) -> Iterator[None]:
+        """Put the reference's weights in place: without gradient, and never between a forward and its backward pass."""
+        assert self._reference is not None
+        if self._reference == "adapter off":
+            with self.network.disable_adapter():
+                yield
+            return
+        current = {name: parameter.data for name, parameter in self.parameters.items()}
+        try:
+            for name, parameter in self.parameters.items():
+                parameter.data = self._reference[name]
+            yield
+        finally:
+            for name, parameter in self.parameters.items():
+                parameter.data = current[name]
+
+    def _probe(self) -> bool:
+        """Whether the network computes token trees as it computes sequences; checks the way to its logits as well."""
+        first = TrainingSequence([0, 1, 2, 3], [2, 3], None, [0, 0], "probe", "probe", 2)
+        second = TrainingSequence([0, 1, 3, 2], [2, 3], None, [0, 0], "probe", "probe", 2)
+        with torch.no_grad(), self._evaluation():
+            (plain,) = pack([first, second], budget=16, trees=False)
+            hidden_NH = self._hidden(plain)
+            logits_NV = self._head(hidden_NH)
+            ids = torch.tensor([first.ids[:3], second.ids[:3]], device=self._device)
+            expected_NV = self.network(input_ids=ids, use_cache=False).logits[:, 1:].reshape(logits_NV.shape)
+            rounding = 1e-3 if logits_NV.dtype in (torch.float32, torch.float64) else 0.1
+            if not torch.allclose(logits_NV, expected_NV, rtol=rounding, atol=rounding):
+                raise ConfigError(
+                    f"{type(self.network).__name__} changes its logits after the output layer: it cannot be trained"
+                )
+            if _local_attention(self.network.config):
+                return False
+            (tree,) = pack([first, second], budget=16)
+            try:
+                return torch.allclose(self._hidden(tree), hidden_NH, rtol=rounding, atol=rounding)
+            except (RuntimeError, ValueError, TypeError):
+                # An attention kernel that takes no mask of our own.
+                return False
+
+    # Batches ----------------------------------------------------------------------------------------------------------
+
+    def _parts(self, sequences: list[TrainingSequence]) -> Iterator[list[TrainingSequence]]:
+        """The sequences of each optimizer step; rollouts of one group stay together, to share their prompt."""
+        if self.config.minibatches == 1:
+            for _ in range(self.config.epochs):
+                yield sequences
+            return
+        groups: dict[str, list[TrainingSequence]] = {}
+        for sequence in sequences:
+            groups.setdefault(sequence.group or sequence.episode, []).append(sequence)
+        for _ in range(self.config.epochs):
+            order = self._random.permutation(len(groups))
+            members = list(groups.values())
+            for chosen in np.array_split(order, min(self.config.minibatches, len(groups))):
+                yield [sequence for index in chosen for sequence in members[index]]
+
+    def _batch(self, sequences: list[TrainingSequence], agg: Aggregate) -> _Batch:
+        packs = pack(sequences, budget=self.config.micro_batch, trees=self._trees)
+        counts_S = np.asarray([len(sequence.positions) for sequence in sequences])
+        mask_ST = np.arange(counts_S.max()) < counts_S[:, None]
+        weights_ST = token_weights(
+            torch.from_numpy(mask_ST),
+            agg,
+            group_ids=[sequence.group for sequence in sequences],
+            norm_const=self.config.objective.norm_const,
+        )
+        temperatures = np.repeat([sequence.temperature for sequence in sequences], counts_S)
+        targets = [sequence.ids[at] for sequence in sequences for at in sequence.positions]
+        return _Batch(
+            packs=packs,
+            targets_N=torch.tensor(targets, device=self._device),
+            temperatures_N=None if (temperatures == 1.0).all() else torch.from_numpy(temperatures).to(self._device),
+            weights_N=weights_ST[torch.from_numpy(mask_ST)].to(self._device),
+            rows_N=np.repeat(np.arange(len(sequences)), counts_S),
+            turns=sum(sequence.turn_count() for sequence in sequences),
+        )
+
+    def _layout(self, batch: _Batch, part: Pack) -> tuple[Tensor, Tensor]:
+        """(B, T) places of a pack's tokens by sequence, and which of them are real."""
+        count = len(part.tokens_N)
+        if self.config.objective.level == "token":
+            index = torch.arange(count, device=self._device)[None]
+            return index, torch.ones_like(index, dtype=torch.bool)
+        _, counts_B = np.unique(batch.rows_N[part.tokens_N], return_counts=True)
+        mask_BT = np.arange(counts_B.max()) < counts_B[:, None]
+        index_BT = np.zeros(mask_BT.shape, np.int64)
+        index_BT[mask_BT] = np.arange(count)
+        return torch.from_numpy(index_BT).to(self._device), torch.from_numpy(mask_BT).to(self._device)
+
+
+def _rows(head: nn.Module, hidden_NH: Tensor, temperatures_N: Tensor | None) -> Tensor:
+    """(N, V) log-probs at the sampler's temperature, in float32 or better."""
+    logits_NV: Tensor = head(hidden_NH)
+    if logits_NV.dtype in (torch.float16, torch.bfloat16):
+        logits_NV = logits_NV.float()
+    if temperatures_N is not None:
+        logits_NV = logits_NV / temperatures_N[:, None].to(logits_NV.dtype)
+    return torch.log_softmax(logits_NV, -1)
+
+
+def _trainable(sequences: Sequence[TrainingSequence]) -> list[TrainingSequence]:
+    found = [sequence for sequence in sequences if sequence.positions]
+    if not found:
+        raise ConfigError(f"nothing to train: none of the {len(sequences)} sequences has a sampled token")
+    return found
+
+
+def _add_signal(batch: _Batch, sequences: Sequence[TrainingSequence], device: torch.device) -> None:
+    for name, attribute in (("log-prob", "logps"), ("advantage", "advantages")):
+        values = np.concatenate([np.asarray(getattr(sequence, attribute), np.float64) for sequence in sequences])
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            sequence = sequences[batch.rows_N[bad[0]]]
+            raise NumericalError(
+                f"{name} {values[bad[0]]} of '{sequence.role}' in episode '{sequence.episode}' is not finite; "
+                "nothing was trained"
+            )
+        setattr(batch, f"{'old_logps' if attribute == 'logps' else attribute}_N", torch.from_numpy(values).to(device))
+
+
+def _local_attention(config: Any) -> bool:
+    """Whether some layers see a window only, which a mask of our own would undo."""
+    kinds = getattr(config, "layer_types", None) or ()
+    return bool(getattr(config, "sliding_window", None)) or any(kind != "full_attention" for kind in kinds)

@@ -1,0 +1,118 @@
+"""How a policy learns, as values: frozen, checked once, free of torch so that recipes can be read without it."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from arena.training.objectives import Aggregate, Level
+
+__all__ = ["KLConfig", "LearnerConfig", "ObjectiveConfig", "learning_rate"]
+
+
+class ObjectiveConfig(BaseModel):
+    """The policy-gradient part of the loss."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    clip_low: float = Field(0.2, ge=0.0)
+    """The ratio to the sampling policy earns nothing below 1 - clip_low."""
+    clip_high: float = Field(0.2, ge=0.0)
+    """The ratio to the sampling policy earns nothing above 1 + clip_high."""
+    dual_clip: float | None = Field(None, gt=1.0)
+    """Bound of the loss of a token with negative advantage, as a multiple of it."""
+    level: Level = "token"
+    """One ratio for each token (PPO, GRPO), or one for each sequence (GSPO)."""
+    aggregate: Aggregate = "token_mean"
+    """How tokens are averaged: see `arena.training.objectives.aggregate`."""
+    norm_const: float | None = Field(None, gt=0.0)
+    """The constant of ``seq_mean_token_sum_norm``."""
+
+    @model_validator(mode="after")
+    def _together(self) -> ObjectiveConfig:
+        if (self.norm_const is None) == (self.aggregate == "seq_mean_token_sum_norm"):
+            raise ValueError("norm_const belongs to aggregate seq_mean_token_sum_norm: give both or neither")
+        return self
+
+
+class KLConfig(BaseModel):
+    """The pull to the reference policy."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    estimator: Literal["exact", "k2", "k3"] = "exact"
+    """``exact`` compares whole distributions; ``k2`` and ``k3`` see the sampled token only (k1 has no gradient)."""
+    beta: float = Field(0.05, ge=0.0)
+    """Coefficient of the KL in the loss, the first one if it adapts."""
+    target: float | None = Field(None, gt=0.0)
+    """KL that an adaptive coefficient aims at, in nats a turn; none keeps beta fixed."""
+    form: Literal["additive", "multiplicative"] = "additive"
+    """How the coefficient adapts: see `arena.training.kl_control`."""
+    gain: float = Field(0.1, gt=0.0)
+    """Speed of adaptation."""
+    floor: float = Field(0.0, ge=0.0)
+    """Lower bound of the coefficient."""
+    ceiling: float = Field(1e6, gt=0.0)
+    """Upper bound of the coefficient."""
+
+    @model_validator(mode="after")
+    def _bounds(self) -> KLConfig:
+        if not self.floor <= self.beta <= self.ceiling:
+            raise ValueError(f"beta {self.beta:g} must lie between floor {self.floor:g} and ceiling {self.ceiling:g}")
+        if self.target is not None and self.beta == 0.0:
+            raise ValueError("a beta of 0 cannot adapt to a target: start above 0")
+        return self
+
+
+class LearnerConfig(BaseModel):
+    """How a policy learns."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lr: float = Field(3e-3, gt=0.0)
+    """Learning rate after warm-up."""
+    warmup: int = Field(0, ge=0)
+    """Steps over which the learning rate rises linearly."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the learning rate falls from there to ``final`` at ``total_steps``."""
+    final: float = Field(0.1, ge=0.0, le=1.0)
+    """Share of ``lr`` that is left at the end of a linear or cosine schedule."""
+    total_steps: int = Field(0, ge=0)
+    """Optimizer steps of the whole run; needed by a linear or cosine schedule."""
+    betas: tuple[float, float] = (0.9, 0.99)
+    """Decay of AdamW's moments."""
+    weight_decay: float = Field(0.0, ge=0.0)
+    """Decoupled weight decay."""
+    clip_norm: float | None = Field(1.0, gt=0.0)
+    """Gradients with a larger norm are scaled down to it."""
+    epochs: int = Field(1, ge=1)
+    """Passes over the sequences of an update."""
+    minibatches: int = Field(1, ge=1)
+    """Optimizer steps a pass."""
+    micro_batch: int = Field(16384, ge=1)
+    """Most tokens in one forward pass; bounds memory and changes nothing else."""
+    objective: ObjectiveConfig = ObjectiveConfig()
+    """The policy-gradient part of the loss."""
+    kl: KLConfig = KLConfig()
+    """The pull to the reference."""
+    max_kl: float | None = Field(None, gt=0.0)
+    """After an update that measured more than this (nats a turn), the next one only pulls back to the reference."""
+
+    @model_validator(mode="after")
+    def _schedule(self) -> LearnerConfig:
+        if self.schedule != "constant" and self.total_steps <= self.warmup:
+            raise ValueError(f"schedule {self.schedule} needs total_steps above warmup {self.warmup}")
+        return self
+
+
+def learning_rate(config: LearnerConfig, step: int) -> float:
+    """Learning rate of the 0-based optimizer step; the schedule's end is kept after ``total_steps``."""
+    if step < config.warmup:
+        return config.lr * (step + 1) / config.warmup
+    if config.schedule == "constant":
+        return config.lr
+    done = min((step - config.warmup) / (config.total_steps - config.warmup), 1.0)
+    left = 1.0 - done if config.schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * done))
+    return config.lr * (config.final + (1.0 - config.final) * left)

@@ -1,0 +1,31 @@
+"""Objectives as pure functions of tensors.
+
+All take ``(B, T)`` log-probs with a mask of trained tokens; what lies under a masked entry, NaN included, never
+influences a value or a gradient. All return a loss to minimise. They are exact in float32 and float64 and are checked
+against golden vectors in the tests.
+
+    aggregate         one number from many tokens: the normalisations of the literature
+    policy_gradient   PPO clip and its kin: GRPO, Dr. GRPO, DAPO, GSPO
+    kl                sampled and exact KL to a reference
+    supervised        negative log-likelihood
+"""
+
+from typing import Literal
+
+__all__ = ["Aggregate", "Estimator", "Level"]
+
+Aggregate = Literal[
+    "token_mean",
+    "group_token_mean",
+    "seq_mean_token_mean",
+    "seq_mean_token_sum",
+    "seq_mean_token_sum_norm",
+    "token_sum",
+]
+"""How tokens are averaged: see `arena.training.objectives.aggregate`."""
+
+Estimator = Literal["k1", "k2", "k3", "abs"]
+"""Sampled KL: see `arena.training.objectives.kl`."""
+
+Level = Literal["token", "sequence", "sequence_sum"]
+"""Unit that has one importance ratio: see `arena.training.objectives.policy_gradient`."""

@@ -1,0 +1,251 @@
+"""Recipes: what to train, on what, against which judge, and how to measure it; one YAML file.
+
+A recipe names things that exist elsewhere (a protocol, tasks, a judge, a model) and says how long to train. Nothing in the
+trainer knows the two demonstration games: they are recipes like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from arena.protocols.errors import ConfigError, Fault, SourceError, suggest
+from arena.protocols.documents import Document, read_document, validate_model
+from arena.training.learner import LearnerConfig
+
+__all__ = [
+    "Arm",
+    "Distractors",
+    "Evaluation",
+    "JudgeRecipe",
+    "Mix",
+    "PolicyRecipe",
+    "Recipe",
+    "SelfPlayRecipe",
+    "WarmStart",
+    "load_recipe",
+    "recipes",
+]
+
+LIBRARY = Path(__file__).parent / "recipes"
+
+SpecLike = str | dict[str, Any]
+"""``name``, ``name:key=value`` or ``{kind: name, key: value}``."""
+
+
+class _Config(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Distractors(_Config):
+    """Replace the wrong answer of each task by one that the judge finds credible."""
+
+    train: int = Field(3, ge=1)
+    """Draw the wrong answer of a training task from this many most credible ones."""
+    test: int = Field(1, ge=1)
+    """The same for held-out tasks; 1 takes the hardest."""
+
+
+class JudgeRecipe(_Config):
+    """The judge that rewards and measures."""
+
+    kind: str
+    """A judge kind; see ``arena ls judges``."""
+    train: dict[str, Any] | None = None
+    """Arguments of the kind's training on random evidence; absent: the judge is used as it is."""
+    args: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the kind."""
+
+
+class PolicyRecipe(_Config):
+    """A set of weights that is trained."""
+
+    model: SpecLike
+    """The base model: ``tiny``, ``smollm2``, a hub name or a folder."""
+    binding: Literal["full", "adapter"] = "full"
+    """``full`` trains all weights; ``adapter`` trains a LoRA on the frozen base."""
+    lora: dict[str, Any] = Field(default_factory=dict)
+    """For ``adapter``: ``r``, ``alpha``, ``targets``."""
+    temperature: float = Field(1.0, gt=0)
+    """Sampling temperature in training and evaluation."""
+    max_tokens: int = Field(64, ge=1)
+    """Longest turn where the protocol sets no limit."""
+
+
+class Mix(_Config):
+    """One source of demonstrations."""
+
+    protocol: str
+    """Protocol that is played."""
+    agent: SpecLike
+    """Who plays all speaking roles."""
+    share: float = Field(1.0, gt=0)
+    """Part of each batch, relative to the other sources."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the protocol."""
+
+
+class WarmStart(_Config):
+    """Supervised fine-tuning on played demonstrations before self-play."""
+
+    steps: int = Field(ge=0)
+    """Optimizer steps."""
+    batch: int = Field(64, ge=1)
+    """Episodes a step."""
+    learner: LearnerConfig
+    """Optimizer and schedule."""
+    demonstrations: list[Mix] = Field(min_length=1)
+    """Where demonstrations come from."""
+
+
+class SelfPlayRecipe(_Config):
+    """KL-constrained policy gradients on self-played episodes."""
+
+    generations: int = Field(5, ge=1)
+    """How many snapshots are made after generation 0."""
+    steps: int = Field(60, ge=1)
+    """Optimizer steps per generation."""
+    tasks: int = Field(32, ge=1)
+    """Tasks a step."""
+    group: int = Field(8, ge=1)
+    """Episodes a task; they share seats and answers and are compared with each other."""
+    scale: Literal["batch", "group", "none"] = "batch"
+    """What an advantage is divided by: the standard deviation of the batch, of its group, or nothing."""
+    shuffle_advantages: bool = False
+    """Control: permute the advantages inside each batch, so that nothing can be learned but noise."""
+    reset_reference: bool = False
+    """Measure KL from the last generation instead of from generation 0."""
+    learner: LearnerConfig
+    """Objective, KL control, optimizer and schedule."""
+
+
+class Arm(_Config):
+    """One row of the table of judge accuracies."""
+
+    protocol: str
+    """Protocol that is played."""
+    lineup: SpecLike | None = None
+    """``last``: the trained policies in their roles; ``generations``: one arm for each generation; else an agent for all roles."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the protocol."""
+
+
+class Evaluation(_Config):
+    """Held-out measurement."""
+
+    tasks: int = Field(600, ge=1)
+    """Most held-out tasks."""
+    arms: dict[str, Arm] = Field(default_factory=dict)
+    """Rows of the accuracy table."""
+    tournament: int = Field(300, ge=0)
+    """Tasks for each pairing of generations, both seat orders; 0: no tournament."""
+    exploiter: SpecLike | None = None
+    """Agent that plays against each generation; its score minus one half is the exploitability."""
+    exploiter_tasks: int = Field(200, ge=1)
+    """Tasks for each exploiter pairing, both seat orders."""
+    transcripts: int = Field(4, ge=0)
+    """Transcripts shown in the report."""
+
+
+class Recipe(_Config):
+    """A training run."""
+
+    recipe: str
+    """Its name."""
+    summary: str = ""
+    """One line for people."""
+    tasks: SpecLike
+    """Where questions come from."""
+    protocol: str
+    """The protocol that is trained on: a library name or a path beside this file."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the protocol."""
+    judge: JudgeRecipe
+    """Who rewards."""
+    distractors: Distractors | None = None
+    """How wrong answers are chosen; absent: as the tasks have them."""
+    policies: dict[str, PolicyRecipe] = Field(min_length=1)
+    """Weights that are trained, by name."""
+    roles: dict[str, SpecLike] = Field(min_length=1)
+    """Who fills each speaking role, of this and of the arms' protocols: a policy by name, or an agent that is not trained."""
+    warm_start: WarmStart | None = None
+    """Supervised start; absent: from the base weights."""
+    self_play: SelfPlayRecipe
+    """The training itself."""
+    evaluation: Evaluation = Evaluation()
+    """What is measured at the end."""
+    threads: int = Field(1, ge=1)
+    """CPU threads of torch. Another number gives other (equally good) weights."""
+
+    @model_validator(mode="after")
+    def _some_role_is_trained(self) -> Recipe:
+        if not any(isinstance(filler, str) and filler in self.policies for filler in self.roles.values()):
+            raise ValueError(f"no role plays a trained policy: give one of roles the name {min(self.policies)!r}")
+        return self
+
+    def policy_of(self, role: str) -> str | None:
+        """Name of the trained policy in a role; None where the role is filled by an agent.
+
+        Raises:
+            ConfigError: nobody fills the role.
+        """
+        if role not in self.roles:
+            raise ConfigError(f"recipe '{self.recipe}' does not say who plays '{role}'.{suggest(role, self.roles)}")
+        filler = self.roles[role]
+        return filler if isinstance(filler, str) and filler in self.policies else None
+
+
+def recipes() -> dict[str, str]:
+    """Shipped recipes: name -> summary."""
+    found = {}
+    for path in sorted(LIBRARY.glob("*.yaml")):
+        data = read_document(path).data
+        found[path.stem] = str(data.get("summary", "")) if isinstance(data, dict) else ""
+    return found
+
+
+def load_recipe(name_or_path: str | Path, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
+    """Read a recipe: a shipped name or a file. ``overrides`` are dotted ``key=value``, such as ``self_play.steps=20``.
+
+    Raises:
+        SourceError: the file has faults; all of them are told.
+        ConfigError: an override is not of that form.
+    """
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml"):
+        shipped = LIBRARY / f"{name_or_path}.yaml"
+        if not shipped.is_file():
+            known = [file.stem for file in LIBRARY.glob("*.yaml")]
+            raise ConfigError(f"'{name_or_path}' is neither a shipped recipe nor a YAML file.{suggest(str(name_or_path), known)}")
+        path = shipped
+    document = read_document(path)
+    pairs = overrides.items() if isinstance(overrides, Mapping) else [_pair(text) for text in overrides]
+    for key, value in pairs:
+        _override(document, key, value)
+    return validate_model(document, Recipe)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"'{text}' is not key=value: write for example self_play.steps=20")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        return key, value
+
+
+def _override(document: Document, key: str, value: Any) -> None:
+    data = document.data
+    *parents, last = key.split(".")
+    for parent in parents:
+        if not isinstance(data, dict) or not isinstance(data.setdefault(parent, {}), dict):
+            raise SourceError([Fault(str(document.file), 0, 0, key, f"'{parent}' is not a mapping, so '{key}' cannot be set")])
+        data = data[parent]
+    if not isinstance(data, dict):
+        raise ConfigError(f"'{key}' cannot be set")
+    data[last] = value

@@ -1,0 +1,201 @@
+"""The HTML report of training runs, made from what is in their directories."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arena.charts import Series
+from arena.protocols import load_protocol
+from arena.protocols.draw import to_svg
+from arena.protocols.errors import StoreError
+from arena.protocols.records import Episode
+from arena.ratings import CrossPlay, Rating
+from arena.report import Arm, Curve, ReportData, Section, Transcript, transcript_of, write_report
+from arena.running import stored_tasks
+from arena.statistics import Interval
+from arena.store import RunHandle, Store
+from arena.training.recipe import Recipe
+from arena.training.selfplay import metrics_rows
+
+__all__ = ["training_section", "write_combined_report"]
+
+Plain = Mapping[str, Any]
+
+
+def write_combined_report(path: Path, runs: Sequence[Path], *, title: str, created: str) -> Path:
+    """One page about one or several training runs.
+
+    Args:
+        path: where to write it.
+        runs: run directories, finished.
+        title: of the page.
+        created: date and time to show.
+
+    Raises:
+        StoreError: a directory does not hold a finished training run.
+    """
+    sections, config = [], {}
+    for run in runs:
+        section, identity = training_section(run)
+        sections.append(section)
+        config[run.name] = identity
+    facts = {
+        "torch": version("torch"),
+        "transformers": version("transformers"),
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, one CPU thread for each game",
+    }
+    lead = (
+        "Debaters were trained by self-play under a trained judge, with a KL penalty to where they began, and measured on "
+        "held-out tasks. Accuracy is that of the judge against labels which neither debaters nor judge were shown."
+    )
+    return write_report(path, ReportData(title, lead, created, facts, config, sections))
+
+
+def training_section(folder: Path) -> tuple[Section, Plain]:
+    """What there is to say about one run, and its configuration.
+
+    Raises:
+        StoreError: the directory does not hold a finished training run.
+    """
+    try:
+        identity = json.loads((folder / "config.json").read_text())
+        results = json.loads((folder / "results.json").read_text())
+    except FileNotFoundError as error:
+        raise StoreError(f"{folder} holds no finished training run: {error.filename} is missing") from error
+    recipe = Recipe.model_validate(identity["recipe"])
+    protocol = load_protocol(recipe.protocol, recipe.params)
+    with Store.open(folder, create=False) as store:
+        transcripts = _transcripts(recipe, store.run(), results)
+    arms = results["arms"]
+    section = Section(
+        title=recipe.recipe,
+        lead=_lead(recipe, results),
+        protocol=protocol.name,
+        graph_svg=to_svg(protocol),
+        facts=_facts(recipe, results),
+        arms=[_arm(name, row, baseline="_gen" not in name) for name, row in arms.items()],
+        ratings=_ratings(results),
+        anchor="gen0" if results["elo"] else None,
+        cross_play=_cross_play(results),
+        curves=[*_training_curves(list(metrics_rows(folder / "metrics.jsonl")), recipe), *_generation_curves(results)],
+        transcripts=transcripts,
+        notes=_notes(results),
+    )
+    return section, identity
+
+
+def _lead(recipe: Recipe, results: Plain) -> str:
+    rows = [row for name, row in results["arms"].items() if "_gen" in name and row["accuracy"] is not None]
+    if len(rows) < 2:
+        return recipe.summary
+    first, last = rows[0]["accuracy"], rows[-1]["accuracy"]
+    text = f"{recipe.summary[:1].upper()}{recipe.summary[1:]}. Judge accuracy went from {first:.1%} with untrained debaters to {last:.1%}"
+    return f"{text} after {len(rows) - 1} generations." if not results["elo"] else f"{text}, {results['elo'][-1]:+.0f} Elo after {len(rows) - 1} generations."
+
+
+def _facts(recipe: Recipe, results: Plain) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "seed": results["seed"],
+        "tasks": str(recipe.tasks),
+        "judge": recipe.judge.kind,
+        "episodes a step": recipe.self_play.tasks * recipe.self_play.group,
+        "steps": recipe.self_play.steps * recipe.self_play.generations,
+        "largest KL, nats a turn": round(results["kl_peak"], 2),
+        "seconds to trained": round(results["seconds"]["trained"], 1),
+        "seconds in all": round(results["seconds"]["total"], 1),
+    }
+    if "accuracy" in results["judge"]:
+        facts["judge accuracy in its own training"] = round(results["judge"]["accuracy"], 3)
+    return facts
+
+
+def _arm(name: str, row: Plain, *, baseline: bool) -> Arm:
+    interval = None if row["accuracy"] is None else Interval(row["accuracy"], row["low"], row["high"], row["n"])
+    return Arm(name, interval, row["decidable"], row["undecidable"], baseline)
+
+
+def _ratings(results: Plain) -> list[Rating]:
+    return [Rating(**row) for row in results["ratings"]]
+
+
+def _cross_play(results: Plain) -> CrossPlay | None:
+    table = results["cross_play"]
+    if table is None:
+        return None
+    score = np.array([[np.nan if cell is None else cell for cell in row] for row in table["score"]])
+    return CrossPlay(tuple(table["names"]), score, np.array(table["games"]))
+
+
+def _training_curves(rows: Sequence[Plain], recipe: Recipe) -> list[Curve]:
+    steps = [row for row in rows if row["phase"] == "self-play"]
+    if not steps:
+        return []
+    per_generation = recipe.self_play.steps
+    x = [(row["generation"] - 1) * per_generation + row["step"] for row in steps]
+    curves = [
+        Curve("Judge right, training episodes", [Series("accuracy", x, _smooth(steps, "accuracy"))], y_range=(0, 1)),
+        Curve("Bad quotes, training episodes", [Series("share of turns", x, _smooth(steps, "bad_quotes"))]),
+    ]
+    if "kl_per_turn" in steps[0]:
+        target = recipe.self_play.learner.kl.target
+        reference = None if target is None else (target, "target")
+        kl = [row["kl_per_turn"] for row in steps]
+        curves.append(Curve("KL to generation 0", [Series("KL", x, kl)], y_label="nats a turn", reference=reference))
+    return [curve for curve in curves if any(np.isfinite(curve.series[0].y))]
+
+
+def _smooth(rows: Sequence[Plain], key: str, width: int = 9) -> list[float]:
+    """Centred running mean; NaN where a row lacks the key."""
+    values = np.array([row.get(key, np.nan) for row in rows], dtype=float)
+    half = width // 2
+    return [float(np.mean(values[max(0, i - half) : i + half + 1])) for i in range(len(values))]
+
+
+def _generation_curves(results: Plain) -> list[Curve]:
+    values = results["exploitability"]
+    if not values:
+        return []
+    low, high = zip(*results["exploitability_intervals"], strict=True)
+    series = [Series("self-play", list(range(len(values))), values, low=list(low), high=list(high))]
+    if "control" in results:
+        control = results["control"]["exploitability"]
+        series.append(Series("shuffled advantages", list(range(len(control))), control))
+    title = "Exploitability: score of a one-step greedy player minus one half"
+    return [Curve(title, series, x_label="generation", reference=(0.0, "even"))]
+
+
+def _transcripts(recipe: Recipe, run: RunHandle, results: Plain) -> list[Transcript]:
+    """A few debates of the first and of the last generation about the same tasks."""
+    names = [name for name in results["arms"] if "_gen" in name]
+    count = recipe.evaluation.transcripts
+    if not names or not count:
+        return []
+    tasks = stored_tasks(run)
+    shown = []
+    ends = [names[0], names[-1]] if len(names) > 1 else names
+    for name in ends:
+        episodes: list[Episode] = []
+        for episode in run.episodes(f"arm/{name}"):
+            episodes.append(episode)
+            if len(episodes) == max(1, count // len(ends)):
+                break
+        for episode in episodes:
+            fields = [field for field in tasks[episode.task].fields if field not in ("question", "answers", "candidates", "class")]
+            shown.append(transcript_of(tasks[episode.task], episode, f"{name}: {episode.task}", fields))
+    return shown
+
+
+def _notes(results: Plain) -> list[str]:
+    notes = ["Intervals are 95 %, clustered by task: both seat orders of a task and all debates about it stay together."]
+    if "control" in results:
+        elo = ", ".join(f"{value:+.0f}" for value in results["control"]["elo"])
+        notes.append(f"Control with shuffled advantages, Elo by generation: {elo}.")
+    return notes

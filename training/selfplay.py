@@ -1,0 +1,468 @@
+"""Self-play: policies play each other under a judge and are moved by KL-constrained policy gradients.
+
+    tasks, judge (trained if the recipe says so)
+      -> warm start: supervised fine-tuning on demonstrations played by scripted agents      = generation 0, the reference
+      -> per step:  tasks x group episodes -> judge on every prefix -> rewards -> advantages per (role, turn, group)
+                    -> one optimizer step of the objective + beta KL(policy || reference)
+      -> per generation: snapshot (a model folder), checkpoint
+      -> evaluation on held-out tasks: arms, cross-play of generations, exploitability
+
+A run is a pure function of (recipe, seed) on one thread. It resumes from its last finished generation.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from arena.agents import AGENTS
+from arena.agents.models import add_lora, load_model, open_model
+from arena.agents.policy import Policy, PolicyAgent
+from arena.agents.types import Agent
+from arena.engine import Engine, Plan
+from arena.judges.classifier import ClassifierJudge
+from arena.judges.types import Judge
+from arena.judging import Payoff, pay
+from arena.protocols import Protocol, load_protocol
+from arena.protocols.errors import ArenaError, ConfigError
+from arena.protocols.records import Episode, Sampling, Task
+from arena.running import build_tasks
+from arena.seeds import derive_seed
+from arena.tasks import TaskSet
+from arena.tasks.distractors import with_distractors
+from arena.training.advantages import assign_advantages, credit
+from arena.training.judge_training import build_judge
+from arena.training.learner import Learner
+from arena.training.recipe import Mix, PolicyRecipe, Recipe
+from arena.training.self_check import self_check
+from arena.training.sequences import TrainingSequence, sequences_of
+
+__all__ = ["Generation", "Listener", "SelfPlay", "Trained", "World", "build_world"]
+
+Listener = Callable[[dict[str, Any]], None]
+"""Receives progress: ``{"event": "phase", "phase": ..., "step": ..., "of": ..., ...metrics}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a recipe's policies are trained and measured on."""
+
+    recipe: Recipe
+    seed: int
+    tasks: TaskSet
+    judge: Judge
+    judge_report: Mapping[str, float]
+    """Held-out figures of the judge's training; empty for a judge that was not trained."""
+
+
+def build_world(recipe: Recipe, seed: int, on_event: Listener) -> World:
+    """Tasks and judge of a recipe; the judge is trained first if the recipe says so."""
+    tasks = build_tasks(recipe.tasks, seed)
+
+    def progress(step: int, of: int, metrics: Mapping[str, float]) -> None:
+        on_event({"event": "phase", "phase": "judge", "step": step, "of": of, **metrics})
+
+    judge, report = build_judge(
+        recipe.judge.kind, recipe.judge.args, recipe.judge.train, tasks, seed=derive_seed(seed, "judge") % 2**31, progress=progress
+    )
+    if recipe.distractors is not None:
+        if not isinstance(judge, ClassifierJudge):
+            raise ConfigError(f"distractors need a judge of kind 'classifier', not '{recipe.judge.kind}'")
+        wanted = recipe.distractors
+        tasks = TaskSet(
+            tasks.name,
+            with_distractors(tasks.train, judge, top=wanted.train, seed=derive_seed(seed, "distractors", "train") % 2**31),
+            with_distractors(tasks.test, judge, top=wanted.test, seed=derive_seed(seed, "distractors", "test") % 2**31),
+        )
+    return World(recipe, seed, tasks, judge, report)
+
+
+def policy_agent(name: str, policy: Policy, recipe: PolicyRecipe) -> PolicyAgent:
+    """The agent that samples from a policy as its recipe says."""
+    return policy.agent(Sampling(temperature=recipe.temperature), recipe.max_tokens, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A snapshot of all policies."""
+
+    number: int
+    folders: Mapping[str, Path]
+    """Policy name -> model folder."""
+
+    @property
+    def name(self) -> str:
+        """``gen3``."""
+        return f"gen{self.number}"
+
+    def lineup(self, recipe: Recipe, roles: Sequence[str], world: World) -> dict[str, Agent]:
+        """Agents of this generation, named after it, in ``roles``; roles without a policy get their agent."""
+        built: dict[str, Agent] = {}
+        lineup: dict[str, Agent] = {}
+        for role in roles:
+            name = recipe.policy_of(role)
+            if name is None:
+                lineup[role] = build_agent(recipe.roles[role], world)
+                continue
+            if name not in built:
+                policy = Policy(f"{name}@{self.name}", load_model(self.folders[name]))
+                built[name] = policy_agent(self.name, policy, recipe.policies[name])
+            lineup[role] = built[name]
+        return lineup
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What training made."""
+
+    generations: list[Generation]
+    kl: list[float]
+    """Mean KL to the reference over the last tenth of each generation's steps, nats a turn; generation 0 first, 0."""
+    kl_peak: float
+    """Largest KL of any step."""
+    seconds: float
+    """Wall time of judge, warm start and self-play."""
+
+
+def build_agent(spec: str | Mapping[str, Any], world: World) -> Agent:
+    """An agent that is not trained, given the tasks and the judge if its kind asks for them."""
+    return AGENTS.build(spec, tasks=world.tasks, judge=world.judge, seed=world.seed)
+
+
+class SelfPlay:
+    """One training run.
+
+    Args:
+        world: tasks and judge.
+        out: run directory; generations, metrics and checkpoints go there.
+        on_event: receives progress.
+        start: begin from this snapshot instead of base weights and warm start.
+    """
+
+    def __init__(self, world: World, out: Path, on_event: Listener, *, start: Generation | None = None) -> None:
+        self.world = world
+        self.start = start
+        self.recipe = world.recipe
+        self.out = out
+        self.on_event = on_event
+        self.protocol = load_protocol(self.recipe.protocol, self.recipe.params)
+        self.speakers = _speakers(self.protocol)
+        seed = world.seed
+        self.policies = {name: _build_policy(name, config, seed, start) for name, config in self.recipe.policies.items()}
+        self.agents = {
+            name: policy_agent(policy.id, policy, self.recipe.policies[name]) for name, policy in self.policies.items()
+        }
+        self.fixed = {
+            role: build_agent(self.recipe.roles[role], world) for role in self.speakers if self.recipe.policy_of(role) is None
+        }
+        self.trained = {role for role in self.speakers if self.recipe.policy_of(role) is not None}
+        self.by_id = {task.id: task for task in world.tasks.train}
+        self.generations: list[Generation] = []
+        self.kl: list[float] = []
+        self.kl_peak = 0.0
+        self.seconds = 0.0
+        self.already = 0.0
+        """Seconds spent before a resume."""
+
+    def run(self, *, resume: bool = False) -> Trained:
+        """Train, or go on from the last finished generation."""
+        started = time.perf_counter()
+        checkpoint = self.out / "checkpoint.pt"
+        learners = self._learners()
+        if resume and checkpoint.is_file():
+            self._restore(checkpoint, learners)
+        else:
+            self.out.mkdir(parents=True, exist_ok=True)
+            (self.out / "metrics.jsonl").write_text("")
+            self.warm_start()
+            for learner in learners.values():
+                learner.set_reference()
+            self._check(learners)
+            self._snapshot(0)
+            self._save(checkpoint, learners, started)
+        done = len(self.generations) - 1
+        for number in range(done + 1, self.recipe.self_play.generations + 1):
+            self._generation(number, learners)
+            self._snapshot(number)
+            self._save(checkpoint, learners, started)
+        return Trained(self.generations, self.kl, self.kl_peak, self.seconds)
+
+    def _learners(self) -> dict[str, Learner]:
+        config = self.recipe.self_play.learner
+        return {
+            name: Learner(policy.model, config, seed=derive_seed(self.world.seed, "learner", name) % 2**31)
+            for name, policy in self.policies.items()
+        }
+
+    # -- warm start ---------------------------------------------------------------------------------------------
+
+    def warm_start(self) -> None:
+        """Supervised fine-tuning on demonstrations, each encoded as the policy would have seen and said it."""
+        config = self.recipe.warm_start
+        if config is None or config.steps == 0 or self.start is not None:
+            return
+        seed = self.world.seed
+        learners = {
+            name: Learner(policy.model, config.learner, seed=derive_seed(seed, "sft", name) % 2**31)
+            for name, policy in self.policies.items()
+        }
+        stages = [_Demonstration(mix, self, seed=derive_seed(seed, "demonstration", i)) for i, mix in enumerate(config.demonstrations)]
+        counts = _shares([mix.share for mix in config.demonstrations], config.batch)
+        for step in range(config.steps):
+            episodes = [e for stage, n in zip(stages, counts, strict=True) for e in stage.play(step, n)]
+            for name, learner in learners.items():
+                metrics = learner.sft(self._sequences(episodes, name, demonstrations=True))
+                if step % 20 == 0 or step == config.steps - 1:
+                    self._log({"phase": "warm start", "policy": name, "step": step + 1, "of": config.steps, **metrics})
+        for name in self.policies:
+            self._publish(name)
+
+    def _sequences(self, episodes: Sequence[Episode], policy: str, *, demonstrations: bool = False) -> list[TrainingSequence]:
+        roles = {role for role in self.recipe.roles if self.recipe.policy_of(role) == policy}
+        return [s for episode in episodes for s in sequences_of(episode, roles, demonstrations=demonstrations)]
+
+    # -- self-play ----------------------------------------------------------------------------------------------
+
+    def rollouts(self, generation: int, step: int) -> list[Episode]:
+        """The episodes of one optimizer step: ``tasks`` groups of ``group`` episodes, group after group."""
+        config, seed = self.recipe.self_play, self.world.seed
+        number = (generation - 1) * config.steps + step
+        rng = np.random.default_rng(derive_seed(seed, "tasks", number))
+        chosen = rng.choice(len(self.world.tasks.train), size=config.tasks, replace=len(self.world.tasks.train) < config.tasks)
+        flips = rng.integers(0, 2, size=config.tasks)
+        lineup = self._lineup()
+        plans = []
+        for group, (index, flip) in enumerate(zip(chosen, flips, strict=True)):
+            task = self.world.tasks.train[int(index)]
+            sides = _sides(task, bool(flip))
+            plans += [Plan(f"{number}/{group}/{sample}", task, lineup, sides) for sample in range(config.group)]
+        engine = Engine(
+            self.protocol, self.world.judge, seed=derive_seed(seed, "rollout"), judging=False, concurrency=len(plans)
+        )
+        return engine.play(plans)
+
+    def _lineup(self) -> dict[str, Agent]:
+        lineup: dict[str, Agent] = {}
+        for role in self.speakers:
+            name = self.recipe.policy_of(role)
+            lineup[role] = self.fixed[role] if name is None else self.agents[name]
+        return lineup
+
+    def _publish(self, name: str) -> None:
+        """The weights have changed: what is sampled from now on carries a new version."""
+        self.agents[name].name = self.policies[name].publish()
+
+    def _generation(self, number: int, learners: Mapping[str, Learner]) -> None:
+        config = self.recipe.self_play
+        if config.reset_reference and number > 1:
+            for learner in learners.values():
+                learner.set_reference()
+        kls: list[float] = []
+        for step in range(config.steps):
+            started = time.perf_counter()
+            episodes = self.rollouts(number, step)
+            payoffs = pay(self.protocol, self.world.judge, episodes, self.by_id)
+            played = time.perf_counter()
+            row = {"phase": "self-play", "generation": number, "step": step + 1, "of": config.steps, **self._facts(episodes, payoffs)}
+            sequences = self._credited(episodes, payoffs, (number - 1) * config.steps + step)
+            for name, learner in learners.items():
+                metrics = learner.update([s for s in sequences if self.recipe.policy_of(s.role) == name])
+                self._publish(name)
+                kls.append(metrics["kl_per_turn"])
+                row |= metrics if len(learners) == 1 else {f"{name}/{key}": value for key, value in metrics.items()}
+            row |= {"play_seconds": played - started, "update_seconds": time.perf_counter() - played}
+            self._log(row)
+        self.kl_peak = max(self.kl_peak, *kls)
+        tail = kls[-max(1, len(kls) // 10) :]
+        self.kl.append(sum(tail) / len(tail))
+
+    def _credited(self, episodes: Sequence[Episode], payoffs: Sequence[Payoff], number: int) -> list[TrainingSequence]:
+        """Training sequences with advantages: reward minus the mean over the group at the same turn of the same role."""
+        config = self.recipe.self_play
+        returns: list[float] = []
+        keys: list[tuple[int, str, int]] = []
+        places: list[tuple[str, str, int]] = []
+        for index, (episode, payoff) in enumerate(zip(episodes, payoffs, strict=True)):
+            ordinals: dict[str, int] = {}
+            for turn, reward in zip(episode.turns, payoff.rewards, strict=True):
+                ordinal = ordinals[turn.role] = ordinals.get(turn.role, -1) + 1
+                if reward is not None and turn.role in self.trained:
+                    returns.append(reward)
+                    keys.append((index // config.group, turn.role, ordinal))
+                    places.append((episode.key, turn.role, ordinal))
+        advantages = credit(returns, keys, scale=config.scale)
+        if config.shuffle_advantages:
+            advantages = np.random.default_rng(derive_seed(self.world.seed, "shuffle", number)).permutation(advantages)
+        by_turn = dict(zip(places, advantages.tolist(), strict=True))
+        sequences = [sequence for episode in episodes for sequence in sequences_of(episode, self.trained)]
+        sequences = [paid for sequence in sequences if (paid := _paid(sequence, by_turn)).positions]
+        assign_advantages(sequences, by_turn)
+        return sequences
+
+    def _facts(self, episodes: Sequence[Episode], payoffs: Sequence[Payoff]) -> dict[str, float]:
+        """What the step's episodes looked like, apart from anything the learner says."""
+        turns = [turn for episode in episodes for turn in episode.turns]
+        bad = sum(any(not quote.good for quote in turn.quotes) for turn in turns)
+        rewards = [abs(r) for payoff in payoffs for r in payoff.rewards if r is not None]
+        verdicts = [(payoff.verdict, self.by_id[episode.task].label) for episode, payoff in zip(episodes, payoffs, strict=True)]
+        right = [0.5 if v.choice is None else float(v.choice == label) for v, label in verdicts if v.decidable and label is not None]
+        facts = {"episodes": float(len(episodes)), "bad_quotes": bad / max(1, len(turns)), "undecidable": 1 - len(right) / len(verdicts)}
+        if right:
+            facts["accuracy"] = sum(right) / len(right)
+        if rewards:
+            facts["reward_size"] = sum(rewards) / len(rewards)
+        return facts
+
+    # -- snapshots ----------------------------------------------------------------------------------------------
+
+    def _check(self, learners: Mapping[str, Learner]) -> None:
+        """Step-0 self-check on freshly sampled episodes; fails closed."""
+        episodes = self.rollouts(1, 0)
+        for name, learner in learners.items():
+            sequences = self._sequences(episodes, name)
+            for sequence in sequences:
+                sequence.advantages = [1.0] * len(sequence.positions)
+            report = self_check(learner, sequences)
+            self._log({"phase": "self-check", "policy": name, **report})
+
+    def _snapshot(self, number: int) -> None:
+        folders = {name: self.out / "generations" / f"gen{number}" / name for name in self.policies}
+        for name, policy in self.policies.items():
+            policy.model.save(folders[name])
+        self.generations.append(Generation(number, folders))
+        if number == 0:
+            self.kl.append(0.0)
+        self.on_event({"event": "generation", "generation": number})
+
+    def _save(self, path: Path, learners: Mapping[str, Learner], started: float) -> None:
+        self.seconds = self.already + time.perf_counter() - started
+        state = {
+            "generations": len(self.generations),
+            "kl": self.kl,
+            "kl_peak": self.kl_peak,
+            "seconds": self.seconds,
+            "versions": {name: policy.version for name, policy in self.policies.items()},
+            "learners": {name: learner.state_dict() for name, learner in learners.items()},
+            "metrics_bytes": (self.out / "metrics.jsonl").stat().st_size,
+        }
+        partial = path.with_suffix(".partial")
+        torch.save(state, partial)
+        partial.replace(path)
+
+    def _restore(self, path: Path, learners: Mapping[str, Learner]) -> None:
+        state = torch.load(path, weights_only=True)
+        for name, learner in learners.items():
+            learner.load_state_dict(state["learners"][name])
+            self.policies[name].version = state["versions"][name] - 1
+            self._publish(name)
+        self.kl, self.kl_peak, self.seconds = list(state["kl"]), state["kl_peak"], state["seconds"]
+        self.already = self.seconds
+        for number in range(state["generations"]):
+            folders = {name: self.out / "generations" / f"gen{number}" / name for name in self.policies}
+            self.generations.append(Generation(number, folders))
+        with (self.out / "metrics.jsonl").open("r+b") as stream:
+            stream.truncate(state["metrics_bytes"])
+
+    def _log(self, row: dict[str, Any]) -> None:
+        with (self.out / "metrics.jsonl").open("a") as stream:
+            stream.write(json.dumps(row) + "\n")
+        self.on_event({"event": "phase", **row})
+
+
+class _Demonstration:
+    """A stream of demonstration episodes from one source."""
+
+    def __init__(self, mix: Mix, owner: SelfPlay, *, seed: int) -> None:
+        self.protocol = load_protocol(mix.protocol, {**owner.recipe.params, **mix.params} if mix.protocol == owner.recipe.protocol else mix.params)
+        self.tasks: Sequence[Task] = owner.world.tasks.train
+        self.seed = seed
+        self.engine = Engine(self.protocol, owner.world.judge, seed=seed, judging=False)
+        self.lineup: dict[str, Agent] = {}
+        encoded: dict[str | None, Agent] = {}
+        for role in _speakers(self.protocol):
+            name = owner.recipe.policy_of(role)
+            if name not in encoded:
+                agent = build_agent(mix.agent, owner.world)
+                encode = getattr(agent, "encode_with", None)
+                if name is not None and encode is None:
+                    raise ConfigError(f"agent '{agent.name}' cannot demonstrate: it has no encode_with(encoder, policy)")
+                if name is not None and encode is not None:
+                    agent = encode(owner.policies[name].model.encoder, name)
+                encoded[name] = agent
+            self.lineup[role] = encoded[name]
+
+    def play(self, step: int, count: int) -> list[Episode]:
+        rng = np.random.default_rng(derive_seed(self.seed, step))
+        chosen = rng.integers(0, len(self.tasks), size=count)
+        flips = rng.integers(0, 2, size=count)
+        plans = []
+        for number, (index, flip) in enumerate(zip(chosen, flips, strict=True)):
+            task = self.tasks[int(index)]
+            plans.append(Plan(f"{step}/{number}", task, self.lineup, _sides(task, bool(flip))))
+        return self.engine.play(plans)
+
+
+def _build_policy(name: str, config: PolicyRecipe, seed: int, start: Generation | None) -> Policy:
+    if start is not None:
+        return Policy(name, load_model(start.folders[name]))
+    spec = config.model if isinstance(config.model, dict) else str(config.model)
+    if isinstance(spec, dict) and spec.get("kind") == "tiny":
+        spec = {"seed": derive_seed(seed, "policy", name) % 2**31, **spec}
+    model = open_model(spec)
+    if config.binding == "adapter":
+        model = add_lora(model, seed=derive_seed(seed, "adapter", name) % 2**31, **config.lora)
+    elif config.lora:
+        raise ConfigError(f"policies.{name}: 'lora' has no effect with binding 'full'; write binding: adapter")
+    return Policy(name, model)
+
+
+def _speakers(protocol: Protocol) -> list[str]:
+    return list(dict.fromkeys(node.role.name for node in protocol.nodes.values() if node.kind == "speak"))
+
+
+def _paid(sequence: TrainingSequence, by_turn: Mapping[tuple[str, str, int], float]) -> TrainingSequence:
+    """The sequence without the tokens of turns that no decidable verdict paid for: context, but not trained."""
+    kept = [i for i, turn in enumerate(sequence.turns) if (sequence.episode, sequence.role, turn) in by_turn]
+    if len(kept) == len(sequence.turns):
+        return sequence
+    logps = sequence.logps
+    return replace(
+        sequence,
+        positions=[sequence.positions[i] for i in kept],
+        turns=[sequence.turns[i] for i in kept],
+        logps=None if logps is None else [logps[i] for i in kept],
+    )
+
+
+def _sides(task: Task, flipped: bool) -> tuple[int, ...]:
+    sides = tuple(range(len(task.answers)))
+    return (sides[1], sides[0], *sides[2:]) if flipped and len(sides) > 1 else sides
+
+
+def _shares(shares: Sequence[float], total: int) -> list[int]:
+    """Split ``total`` in proportion, by largest remainder."""
+    exact = [share / sum(shares) * total for share in shares]
+    counts = [int(x) for x in exact]
+    for index in sorted(range(len(exact)), key=lambda i: counts[i] - exact[i])[: total - sum(counts)]:
+        counts[index] += 1
+    return counts
+
+
+def metrics_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a ``metrics.jsonl``.
+
+    Raises:
+        ArenaError: a line is not JSON.
+    """
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ArenaError(f"{path}:{number}:{error.colno}: not a metrics row: {error.msg}") from error

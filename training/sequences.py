@@ -1,0 +1,154 @@
+"""Training sequences: the token ledger of finished episodes, cut by role.
+
+A sequence is the exact stream of ids that a role saw and wrote; text is never tokenised again. Only ids that the role
+sampled itself are trained: prompts, opponents' turns and tool output are context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from arena.protocols.errors import ConfigError
+from arena.protocols.records import Episode, Turn
+
+__all__ = ["TrainingSequence", "sequences_of"]
+
+
+@dataclass(slots=True)
+class TrainingSequence:
+    """One role's stream of tokens in one episode (or in the part of it since a fresh start)."""
+
+    ids: list[int]
+    """Every token id, prompts and samples, in order."""
+    positions: list[int]
+    """Places in ``ids`` of the tokens to train, ascending, each at least 1."""
+    logps: list[float] | None
+    """Log-prob in nats of each trained token under its sampler; None for demonstrations, which have no sampler."""
+    turns: list[int]
+    """For each trained token, which turn of its role in the episode it belongs to: ``episode.turns_of(role)[k]``."""
+    role: str
+    episode: str
+    """Episode key."""
+    prompt_length: int
+    """Length of the first prompt."""
+    advantages: list[float] = field(default_factory=list)
+    """One for each trained token; filled by credit assignment."""
+    group: str = ""
+    """Rollouts of one group are compared with each other: the task id."""
+    policy: str = ""
+    """Name and version of the sampler: ``debater@v17``."""
+    temperature: float = 1.0
+    """The sampler's; the trainer's log-probs are taken at the same one."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def turn_count(self) -> int:
+        """Number of turns with trained tokens."""
+        return len(set(self.turns))
+
+
+def sequences_of(episode: Episode, roles: Collection[str], *, demonstrations: bool = False) -> list[TrainingSequence]:
+    """Cut an episode into one training sequence for each role (more where a context started afresh).
+
+    A turn that sampled nothing adds context and trains nothing; a sequence without any trained token is left out.
+
+    Args:
+        episode: finished or not; turns without a token ledger (scripted, failed) are skipped.
+        roles: whose tokens are trained.
+        demonstrations: accept turns without sampler log-probs, for supervised training; all log-probs are then dropped.
+
+    Raises:
+        ConfigError: a sampled token has no log-prob, no context before it, or was drawn from a truncated distribution.
+    """
+    found: list[TrainingSequence] = []
+    current: dict[str, TrainingSequence] = {}
+    ordinals: dict[str, int] = {}
+    for turn in episode.turns:
+        role = turn.role
+        if role not in roles:
+            continue
+        ordinal = ordinals[role] = ordinals.get(role, -1) + 1
+        span = turn.tokens
+        if span is None:
+            continue
+        sequence = current.get(role)
+        if sequence is None or span.fresh:
+            sequence = current[role] = TrainingSequence(
+                ids=[],
+                positions=[],
+                logps=None if demonstrations else [],
+                turns=[],
+                role=role,
+                episode=episode.key,
+                prompt_length=len(span.prompt),
+                group=episode.task,
+                policy=span.policy,
+                temperature=span.sampling.temperature,
+            )
+            found.append(sequence)
+        ids = sequence.ids
+        ids.extend(span.prompt)
+        if not span.ids:
+            continue
+        if not ids:
+            raise ConfigError(f"{_place(episode, turn)}: its first token has no context; begin the prompt with a token")
+        start = len(ids)
+        ids.extend(span.ids)
+        sequence.positions.extend(range(start, len(ids)))
+        sequence.turns.extend([ordinal] * len(span.ids))
+        if sequence.logps is not None:
+            _add_logps(sequence, episode, turn)
+    return [sequence for sequence in found if sequence.positions]
+
+
+def _add_logps(sequence: TrainingSequence, episode: Episode, turn: Turn) -> None:
+    span = turn.tokens
+    assert span is not None
+    assert sequence.logps is not None
+    sampling = span.sampling
+    if span.logps is None or len(span.logps) != len(span.ids):
+        have = "no" if span.logps is None else str(len(span.logps))
+        raise ConfigError(
+            f"{_place(episode, turn)}: {len(span.ids)} sampled tokens but {have} log-probs; "
+            "sample with a model backend, or pass demonstrations=True to imitate them"
+        )
+    if sampling.top_p < 1.0 or sampling.top_k > 0 or sampling.temperature <= 0.0:
+        raise ConfigError(
+            f"{_place(episode, turn)}: sampled with temperature {sampling.temperature:g}, top_p {sampling.top_p:g}, "
+            f"top_k {sampling.top_k}; policy gradients need the full distribution: temperature > 0, top_p 1, top_k 0"
+        )
+    if sampling.temperature != sequence.temperature:
+        raise ConfigError(
+            f"{_place(episode, turn)}: temperature changes from {sequence.temperature:g} to {sampling.temperature:g}; "
+            "keep one temperature for a role"
+        )
+    sequence.logps.extend(span.logps)
+
+
+def _place(episode: Episode, turn: Turn) -> str:
+    return f"episode '{episode.key}', turn {turn.index} of '{turn.role}'"
+
+
+def missing_logps(sequences: Sequence[TrainingSequence]) -> str | None:
+    """The first sequence without a sampler log-prob for each trained token, in words; None if there is none."""
+    for sequence in sequences:
+        if sequence.logps is None or len(sequence.logps) != len(sequence.positions):
+            have = "no" if sequence.logps is None else str(len(sequence.logps))
+            return (
+                f"'{sequence.role}' in episode '{sequence.episode}' has {len(sequence.positions)} tokens to train but "
+                f"{have} log-probs: sample them with a model backend"
+            )
+    return None
+
+
+def missing_advantages(sequences: Sequence[TrainingSequence]) -> str | None:
+    """The first sequence without an advantage for each trained token, in words; None if there is none."""
+    for sequence in sequences:
+        if len(sequence.advantages) != len(sequence.positions):
+            return (
+                f"'{sequence.role}' in episode '{sequence.episode}' has {len(sequence.positions)} tokens to train but "
+                f"{len(sequence.advantages)} advantages: assign them first"
+            )
+    return None
