@@ -24,7 +24,7 @@ class Message:
 
     kind: Literal["opening", "heard", "prompt", "cue"]
     """``opening``: the role's instructions, once, first (a chat's system message). ``heard``: another turn, rendered
-    for readers. ``prompt``: what the node asks for now. ``cue``: words put at the beginning of the speaker's own turn."""
+    for readers. ``prompt``: what the node asks for now. ``cue``: words at the beginning of the speaker's own turn."""
     text: str
 
 

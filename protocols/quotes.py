@@ -22,10 +22,11 @@ _MINUS = "\u2212"
 _WORD = re.compile(r"(?<!\w)[-+]?\d+(?:[.,:]\d+)*|\w+")
 _APOSTROPHES = str.maketrans("", "", "'\u2019\u2018`\u00b4\u02bc")
 # Characters that print as nothing: a forged tag may hide them between its letters.
-_HIDDEN = "[\\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]*"
+_HIDDEN = "[\\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]*+"
 _OPENERS = "[<\uff1c\ufe64\u2039\u3008\u27e8\u2329]"
 _SPELLED = "|".join(_HIDDEN.join(word) for word in ("verified", "unverified", "quote"))
-_FORGED = re.compile(f"{_OPENERS}+(?={_HIDDEN}[/\uff0f\u2215]?{_HIDDEN}(?:{_SPELLED}))", re.IGNORECASE)
+# Possessive repeats and the look-behind keep this linear on runs of brackets and blanks.
+_FORGED = re.compile(f"(?<!{_OPENERS}){_OPENERS}++(?={_HIDDEN}[/\uff0f\u2215]?{_HIDDEN}(?:{_SPELLED}))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,9 @@ def build_judge(
     for key in given:
         if key not in known or key in ("tasks", "test", "progress"):
             raise ConfigError(f"'{key}' is not an argument of training a judge '{kind}'.{suggest(key, known)}")
+    for name, parameter in known.items():
+        if parameter.default is inspect.Parameter.empty and name not in given and name != "tasks":
+            raise ConfigError(f"training a judge '{kind}' needs '{name}'")
     judge = trainer(tasks.train, test=tasks.test, **{"seed": seed, **_pairs(given)}, progress=progress)
     return judge, judge.report
 

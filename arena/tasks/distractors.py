@@ -41,7 +41,7 @@ def with_distractors(
     *,
     top: int = 3,
     seed: int = 0,
-    samples: int = 32,
+    samples: int = 128,
     size: tuple[int, int] = (1, 6),
     evidence_field: str = "evidence",
 ) -> list[Task]:

@@ -1,4 +1,4 @@
-"""The verbs on small debates between programs under a judge that knows the label: every number can be counted by hand."""
+"""The verbs on debates between programs under a judge that knows the label: every number can be counted by hand."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from arena.judges import JUDGES, JudgeView, Statement
 from arena.judges.classifier import ClassifierJudge, classifier_network, load_classifier
 from arena.protocols.errors import ConfigError

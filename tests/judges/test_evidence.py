@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from arena.judges.evidence import evidence_columns, multi_hot, random_subsets
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Task
-from hypothesis import given
-from hypothesis import strategies as st
 
 COLUMNS = np.array([[4, 7, 1, 0], [2, 3, -1, -1]] * 3000)
 

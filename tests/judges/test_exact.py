@@ -1,10 +1,11 @@
 import pytest
+
 from arena.judges import JUDGES, JudgeView, Statement
 from arena.judges.exact import stated_answer
 from arena.judges.verdicts import FLOOR, decide, normalise
 from arena.protocols.records import VerdictStatus
 
-ANSWERS = ("Paris", "a concrete wall", "pro")
+ANSWERS = ("Paris", "a concrete wall", "con")
 
 
 def view(text="", answers=ANSWERS, label=None):
@@ -22,7 +23,7 @@ def view(text="", answers=ANSWERS, label=None):
         ("C)", 2),
         ("A) Paris", 0),
         ("Answer: B", 1),
-        ("The final answer is: Pro!", 2),
+        ("The final answer is: Con!", 2),
         ("It is in France.\nAnswer: A", 0),
         ("A\nParis", 0),
         ("\uff21", 0),  # full-width A
@@ -35,11 +36,12 @@ def test_a_stated_answer_is_read(text, index):
 @pytest.mark.parametrize(
     "text",
     [
-        "concrete",  # holds 'pro' in no way, and is not the whole answer
-        "I approve of prose",  # 'pro' as part of words
+        "concrete",  # begins with 'con'
+        "I concur with the economist",  # 'con' in words
+        "con and pro",
         "Paris is not the answer",
         "A wall",
-        "A) pro",  # letter and text disagree
+        "A) con",  # letter and text disagree
         "D",
         "",
         "a is for apple",

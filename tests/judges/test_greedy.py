@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 
 import pytest
+
 from arena.agents import AGENTS, Ask, Context
 from arena.judges import JudgeView
 from arena.judges.greedy import GreedyQuotes

@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+
 from arena.agents.models import tiny
 from arena.judges import JUDGES, JudgeView, Statement
 from arena.judges.llm import LLMJudge
