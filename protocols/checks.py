@@ -73,7 +73,11 @@ def _check_reached(names: Sequence[str], steps: Sequence[Step], reached: set[str
         if name in reached:
             continue
         missing = {source for step in steps if name in step.targets for source in step.sources} - reached
-        reason = f"it waits for {_and(missing)}, which never runs" if missing else "no edge leads to it"
+        if missing == {name}:
+            reason = "only an edge from itself leads to it"
+        else:
+            waits = f"it waits for {_and(missing - {name})}, which never runs"
+            reason = waits if missing else "no edge leads to it"
         findings.append((("nodes", name), f"'{name}' is never reached: {reason}"))
     return findings
 

@@ -216,6 +216,8 @@ def _fault(
         elif each["type"] in _EXPECTED:
             expected.append(_EXPECTED[each["type"]])
     if len(expected) == len(errors):
+        if "a number" in expected:
+            expected = [each for each in expected if each != "a whole number"]
         return document.fault(path, f"{_show(value)} is not {' or '.join(dict.fromkeys(expected))}")
     if kind in ("value_error", "assertion_error"):
         what = str(context.get("error", error["msg"]))

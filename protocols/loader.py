@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -169,8 +170,9 @@ class _Compiler:
                 self.add(("params", name), f"'{name}' is not a name: use letters, digits and _", key=True)
             elif name in _RESERVED:
                 self.add(("params", name), f"'{name}' has a meaning of its own: choose another name", key=True)
-            elif isinstance(default, int | float | str):
-                self.params[name] = default
+            else:
+                # A faulty default is known from the whole file; any value keeps its users from being blamed too.
+                self.params[name] = default if isinstance(default, int | float | str) else 1
         for name, value in self.overrides.items():
             if name not in self.params:
                 raise ConfigError(f"'{name}' is not a param of {self.document.file}.{suggest(name, self.params)}")
@@ -188,12 +190,13 @@ class _Compiler:
             elif name in self.params:
                 self.add(("params", name), f"param '{name}' hides the field of that name: rename it", key=True)
             self.fields.append(name)
-        self.required = {name for name in raw if not str(name).endswith("?")} if isinstance(raw, list) else set()
+        self.required = {text for text in raw if isinstance(text, str)} if isinstance(raw, list) else set()
 
     # -- roles
 
     def read_roles(self) -> dict[str, Role]:
-        speakers = {file.speak for file in self.node_files.values()}
+        speakers = {file.speak for file in self.node_files.values() if file.speak}
+        known_speakers = len(self.node_files) == len(self.node_names) and speakers.issubset(self.role_names)
         roles = {}
         for name, file in self.role_files.items():
             path: KeyPath = ("roles", name)
@@ -212,8 +215,7 @@ class _Compiler:
                     "only a judge chooses what it hears: remove it, or use 'to' at the nodes",
                     key=True,
                 )
-            complete = len(self.node_files) == len(self.node_names)
-            if complete and not is_judge and name not in speakers:
+            if known_speakers and not is_judge and name not in speakers:
                 self.add(path, f"role '{name}' has no node: remove it, or write a node with 'speak: {name}'", key=True)
             opening = self.template((*path, "opening"), file.opening, name, file)
             roles[name] = Role(name, frozenset(file.sees), file.argues, file.hears, opening, is_judge)
@@ -223,7 +225,7 @@ class _Compiler:
     def check_seats(self) -> None:
         seats: dict[int, str] = {}
         for name, file in self.role_files.items():
-            if file.argues is None:
+            if file.argues is None or name in self.judges:
                 continue
             path: KeyPath = ("roles", name, "argues")
             if file.argues in seats:
@@ -366,6 +368,18 @@ class _Compiler:
             self.add(path, what, offset=found.start() if found else 0)
         return expression if expression.names <= set(names) else None
 
+    def try_out(self, path: KeyPath, expression: Expression | None, names: Mapping[str, float]) -> None:
+        """Evaluate an expression on ordinary values, so that a text in place of a number is found now."""
+        if expression is None:
+            return
+        try:
+            value = expression(names)
+        except ConfigError as error:
+            self.add(path, str(error))
+        else:
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                self.add(path, f"'{expression.source}' is {value!r}, not a number")
+
     def constant(self, path: KeyPath, source: float | str) -> Any:
         """The value of an expression over params."""
         expression = self.expression(path, source, ())
@@ -422,6 +436,7 @@ class _Compiler:
     def read_guards(self, path: KeyPath, file: EdgeFile, groups: Sequence[Sequence[str]]) -> Edge:
         times = self.whole((*path, "times"), file.times, 0, _MOST_TIMES)
         when = None if file.when is None else self.expression((*path, "when"), file.when, EDGE_NAMES)
+        self.try_out((*path, "when"), when, dict.fromkeys(EDGE_NAMES, 1))
         if START in groups[0] and (file.times is not None or file.when is not None):
             self.add(path, "edges from 'start' cannot be bounded or conditional")
         bounded = 0 if file.times is not None and times is None else times
@@ -435,7 +450,8 @@ class _Compiler:
         links = text.split("->")
         if len(links) < least:
             self.add(path, f"{text!r} has no arrow: write 'a & b -> c'")
-        elif least == 1 and len(links) > 1:
+            return []
+        if least == 1 and len(links) > 1:
             self.add(path, f"{text!r} has an arrow: name only nodes here, joined by '&'")
         for number, link in enumerate(links):
             group: list[str] = []
@@ -520,6 +536,7 @@ class _Compiler:
         if not self.seats() and len(self.role_files) == len(self.role_names):
             self.add(path, "rewards pay roles that argue an answer, and none does: add 'argues: 0' to a role", key=True)
         value = self.expression((*path, "value"), file.value, REWARD_NAMES)
+        self.try_out((*path, "value"), value, dict.fromkeys(REWARD_NAMES, 0.5))
         pay = self.params.get(file.pay, file.pay)
         self.used_params |= {file.pay} & self.params.keys()
         if pay not in _PAYS:

@@ -6,6 +6,9 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+from hypothesis import HealthCheck, settings
+
 # The number of threads changes the order of floating-point sums, and with it results. Subprocesses inherit it.
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -16,3 +19,12 @@ for _name in ("FORCE_COLOR", "PY_COLORS", "CLICOLOR_FORCE"):
 # SmolLM2 is converted once and kept; where HOME cannot be written, beside the other temporary files.
 if "XDG_CACHE_HOME" not in os.environ and not os.access(Path.home(), os.W_OK):
     os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.gettempdir()) / f"debate-arena-cache-{os.getuid()}")
+
+# The same examples in every run, and no verdict that depends on how busy the machine is.
+settings.register_profile("arena", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("arena")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Markers are known here and not in pyproject.toml, so that the tests also run beside an installed wheel alone."""
+    config.addinivalue_line("markers", "slow: takes more than a few seconds; run by default, left out by -m 'not slow'")

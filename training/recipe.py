@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from arena.protocols.errors import ConfigError, Fault, SourceError, suggest
 from arena.protocols.documents import Document, read_document, validate_model
-from arena.training.learner import LearnerConfig
+from arena.training.learner_config import LearnerConfig
 
 __all__ = [
     "Arm",
@@ -94,8 +94,12 @@ class WarmStart(_Config):
 
     steps: int = Field(ge=0)
     """Optimizer steps."""
-    batch: int = Field(64, ge=1)
-    """Episodes a step."""
+    tasks: int = Field(32, ge=1)
+    """Tasks a step, divided among the sources by their shares."""
+    group: int = Field(2, ge=1)
+    """Demonstrations of each task; they share the computation of its prompt."""
+    fresh: int | None = Field(None, ge=1)
+    """Steps with new demonstrations; the steps after them see the same ones again, in the same order. None: all are new."""
     learner: LearnerConfig
     """Optimizer and schedule."""
     demonstrations: list[Mix] = Field(min_length=1)

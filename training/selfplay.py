@@ -214,11 +214,16 @@ class SelfPlay:
             for name, policy in self.policies.items()
         }
         stages = [_Demonstration(mix, self, seed=derive_seed(seed, "demonstration", i)) for i, mix in enumerate(config.demonstrations)]
-        counts = _shares([mix.share for mix in config.demonstrations], config.batch)
+        counts = _shares([mix.share for mix in config.demonstrations], config.tasks)
+        batches: dict[int, dict[str, list[TrainingSequence]]] = {}
+        fresh = config.fresh or config.steps
         for step in range(config.steps):
-            episodes = [e for stage, n in zip(stages, counts, strict=True) for e in stage.play(step, n)]
+            if step % fresh not in batches:
+                played = zip(stages, counts, strict=True)
+                episodes = [e for stage, count in played for e in stage.play(step, count, config.group)]
+                batches[step % fresh] = {name: self._sequences(episodes, name, demonstrations=True) for name in learners}
             for name, learner in learners.items():
-                metrics = learner.sft(self._sequences(episodes, name, demonstrations=True))
+                metrics = learner.sft(batches[step % fresh][name])
                 if step % 20 == 0 or step == config.steps - 1:
                     self._log({"phase": "warm start", "policy": name, "step": step + 1, "of": config.steps, **metrics})
         for name in self.policies:
@@ -398,14 +403,15 @@ class _Demonstration:
                 encoded[name] = agent
             self.lineup[role] = encoded[name]
 
-    def play(self, step: int, count: int) -> list[Episode]:
+    def play(self, step: int, count: int, group: int) -> list[Episode]:
         rng = np.random.default_rng(derive_seed(self.seed, step))
         chosen = rng.integers(0, len(self.tasks), size=count)
         flips = rng.integers(0, 2, size=count)
         plans = []
         for number, (index, flip) in enumerate(zip(chosen, flips, strict=True)):
             task = self.tasks[int(index)]
-            plans.append(Plan(f"{step}/{number}", task, self.lineup, _sides(task, bool(flip))))
+            sides = _sides(task, bool(flip))
+            plans += [Plan(f"{step}/{number}/{sample}", task, self.lineup, sides) for sample in range(group)]
         return self.engine.play(plans)
 
 

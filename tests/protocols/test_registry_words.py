@@ -1,0 +1,55 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena.protocols import ConfigError, Registry, Spec, UnknownNameError, expand_words, parse_spec
+
+
+def test_specs_are_read_from_text_and_mappings() -> None:
+    assert parse_spec("hf:model=a/b,temperature=.8,greedy=no,n=3") == Spec(
+        "hf", {"model": "a/b", "temperature": 0.8, "greedy": "no", "n": 3}
+    )
+    assert parse_spec({"kind": "hf", "n": 3}) == Spec("hf", {"n": 3})
+    assert str(Spec("hf", {"n": 3})) == "hf:n=3"
+    for bad in ("", ":", "hf:", "hf:x", "hf:=1", {"n": 3}):
+        with pytest.raises(ConfigError):
+            parse_spec(bad)
+
+
+def test_registries_build_with_arguments_and_context() -> None:
+    things: Registry[tuple[int, str]] = Registry("thing")
+
+    @things.register("pair", summary="two values")
+    def pair(*, size: int, name: str = "x") -> tuple[int, str]:
+        return size, name
+
+    things.lazy("counter", "collections:Counter", "counts")
+    assert things.names() == {"counter": "counts", "pair": "two values"}
+    assert things.build("pair:size=3", name="context", other=1) == (3, "context")
+    assert things.build({"kind": "pair", "size": 3, "name": "spec"}, name="context") == (3, "spec")
+    with pytest.raises(UnknownNameError, match="pair"):
+        things.build("pare")
+    with pytest.raises(ConfigError, match="Did you mean 'size'"):
+        things.build("pair:sise=3")
+    with pytest.raises(ConfigError, match="needs 'size'"):
+        things.build("pair")
+
+
+def test_words_expand_as_in_a_shell() -> None:
+    assert expand_words("claims d{0..2} {ann,bob}{+,-}{1..2} claims") == [
+        *("claims", "d0", "d1", "d2"),
+        *("ann+1", "ann+2", "ann-1", "ann-2", "bob+1", "bob+2", "bob-1", "bob-2"),
+    ]
+    for bad in ("{0..x}", "{one}", "{0..999999}", "{0..999}{0..999}"):
+        with pytest.raises(ConfigError):
+            expand_words(bad)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text("ab{},.0129 ", max_size=20))
+def test_any_text_expands_or_is_a_config_error(text: str) -> None:
+    try:
+        words = expand_words(text)
+    except ConfigError:
+        return
+    assert len(set(words)) == len(words)
