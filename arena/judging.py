@@ -86,9 +86,7 @@ def judge_episodes(
     return list(judge.judge([bench.view(episode, tasks[episode.task]) for episode in episodes]))
 
 
-def pay(
-    protocol: Protocol, judge: Judge, episodes: Sequence[Episode], tasks: Mapping[str, Task]
-) -> list[Payoff]:
+def pay(protocol: Protocol, judge: Judge, episodes: Sequence[Episode], tasks: Mapping[str, Task]) -> list[Payoff]:
     """Reward of every turn by the protocol's ``rewards``, penalties for bad quotes included.
 
     With ``pay: each_turn`` the judge is asked after every turn, and a turn earns its speaker the change that it made;
@@ -146,5 +144,7 @@ def _value(protocol: Protocol, verdict: Verdict, answer: int | None, label: int 
         if label is not None:
             names["correct"] = float(answer == label)
     if missing := expression.names - names.keys() - protocol.params.keys():
-        raise ConfigError(f"rewards.value of '{protocol.name}' uses '{min(missing)}', which this task does not have (no label)")
+        raise ConfigError(
+            f"rewards.value of '{protocol.name}' uses '{min(missing)}', which this task does not have (no label)"
+        )
     return float(expression({**protocol.params, **names}))

@@ -149,7 +149,9 @@ def _tournament(
         for plan in pairing_plans(protocol, tasks, first, second, lineups)
     ]
     episodes = stage.play(protocol, f"{stage.label}tournament", plans)
-    standings = standings_of(protocol, episodes, tasks, anchor=generations[0].name, seed=stage.world.seed, run=stage.run)
+    standings = standings_of(
+        protocol, episodes, tasks, anchor=generations[0].name, seed=stage.world.seed, run=stage.run
+    )
     order = [generation.name for generation in generations]
     return sorted(standings.ratings, key=lambda rating: order.index(rating.name)), standings.scores
 
@@ -180,4 +182,3 @@ def _exploit(
 def _bad_quotes(episodes: Sequence[Episode]) -> float:
     turns = [turn for episode in episodes for turn in episode.turns]
     return sum(any(not quote.good for quote in turn.quotes) for turn in turns) / max(1, len(turns))
-

@@ -1,12 +1,12 @@
 """From a recipe to everything it makes: judge, policies, measurements, store and ``results.json``.
 
-    OUT/config.json        recipe as resolved, seed
-    OUT/metrics.jsonl      one row a logged step
-    OUT/generations/genK/  model folders, loadable by transformers
-    OUT/checkpoint.pt      state after the last finished generation
-    OUT/run.sqlite         every evaluation game
-    OUT/results.json       what ``arena train --json`` prints
-    OUT/report.html        the same for people
+OUT/config.json        recipe as resolved, seed
+OUT/metrics.jsonl      one row a logged step
+OUT/generations/genK/  model folders, loadable by transformers
+OUT/checkpoint.pt      state after the last finished generation
+OUT/run.sqlite         every evaluation game
+OUT/results.json       what ``arena train --json`` prints
+OUT/report.html        the same for people
 """
 
 from __future__ import annotations
@@ -129,13 +129,13 @@ def launch(
     return outcome
 
 
-def _control(
-    world: World, trained: Trained, out: Path, run: RunHandle, on_event: Listener, *, resume: bool
-) -> Results:
+def _control(world: World, trained: Trained, out: Path, run: RunHandle, on_event: Listener, *, resume: bool) -> Results:
     """The same policies from the same generation 0, moved by advantages that are dealt out at random."""
     recipe = world.recipe
     shuffled = recipe.self_play.model_copy(update={"shuffle_advantages": True})
-    twin = World(recipe.model_copy(update={"self_play": shuffled}), world.seed, world.tasks, world.judge, world.judge_report)
+    twin = World(
+        recipe.model_copy(update={"self_play": shuffled}), world.seed, world.tasks, world.judge, world.judge_report
+    )
 
     def relabelled(event: dict[str, Any]) -> None:
         on_event({**event, "run": "control"})

@@ -224,7 +224,9 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] | Mapping[str
         shipped = LIBRARY / f"{name_or_path}.yaml"
         if not shipped.is_file():
             known = [file.stem for file in LIBRARY.glob("*.yaml")]
-            raise ConfigError(f"'{name_or_path}' is neither a shipped recipe nor a YAML file.{suggest(str(name_or_path), known)}")
+            raise ConfigError(
+                f"'{name_or_path}' is neither a shipped recipe nor a YAML file.{suggest(str(name_or_path), known)}"
+            )
         path = shipped
     document = read_document(path)
     pairs = overrides.items() if isinstance(overrides, Mapping) else [_pair(text) for text in overrides]
@@ -248,7 +250,9 @@ def _override(document: Document, key: str, value: Any) -> None:
     *parents, last = key.split(".")
     for parent in parents:
         if not isinstance(data, dict) or not isinstance(data.setdefault(parent, {}), dict):
-            raise SourceError([Fault(str(document.file), 0, 0, key, f"'{parent}' is not a mapping, so '{key}' cannot be set")])
+            raise SourceError(
+                [Fault(str(document.file), 0, 0, key, f"'{parent}' is not a mapping, so '{key}' cannot be set")]
+            )
         data = data[parent]
     if not isinstance(data, dict):
         raise ConfigError(f"'{key}' cannot be set")

@@ -98,7 +98,11 @@ def _lead(recipe: Recipe, results: Plain) -> str:
         return recipe.summary
     first, last = rows[0]["accuracy"], rows[-1]["accuracy"]
     text = f"{recipe.summary[:1].upper()}{recipe.summary[1:]}. Judge accuracy went from {first:.1%} with untrained debaters to {last:.1%}"
-    return f"{text} after {len(rows) - 1} generations." if not results["elo"] else f"{text}, {results['elo'][-1]:+.0f} Elo after {len(rows) - 1} generations."
+    return (
+        f"{text} after {len(rows) - 1} generations."
+        if not results["elo"]
+        else f"{text}, {results['elo'][-1]:+.0f} Elo after {len(rows) - 1} generations."
+    )
 
 
 def _facts(recipe: Recipe, results: Plain) -> dict[str, Any]:
@@ -188,13 +192,19 @@ def _transcripts(recipe: Recipe, run: RunHandle, results: Plain) -> list[Transcr
             if len(episodes) == max(1, count // len(ends)):
                 break
         for episode in episodes:
-            fields = [field for field in tasks[episode.task].fields if field not in ("question", "answers", "candidates", "class")]
+            fields = [
+                field
+                for field in tasks[episode.task].fields
+                if field not in ("question", "answers", "candidates", "class")
+            ]
             shown.append(transcript_of(tasks[episode.task], episode, f"{name}: {episode.task}", fields))
     return shown
 
 
 def _notes(results: Plain) -> list[str]:
-    notes = ["Intervals are 95 %, clustered by task: both seat orders of a task and all debates about it stay together."]
+    notes = [
+        "Intervals are 95 %, clustered by task: both seat orders of a task and all debates about it stay together."
+    ]
     if "control" in results:
         elo = ", ".join(f"{value:+.0f}" for value in results["control"]["elo"])
         notes.append(f"Control with shuffled advantages, Elo by generation: {elo}.")

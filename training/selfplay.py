@@ -70,7 +70,12 @@ def build_world(recipe: Recipe, seed: int, on_event: Listener) -> World:
         on_event({"event": "phase", "phase": "judge", "step": step, "of": of, **metrics})
 
     judge, report = build_judge(
-        recipe.judge.kind, recipe.judge.args, recipe.judge.train, tasks, seed=derive_seed(seed, "judge") % 2**31, progress=progress
+        recipe.judge.kind,
+        recipe.judge.args,
+        recipe.judge.train,
+        tasks,
+        seed=derive_seed(seed, "judge") % 2**31,
+        progress=progress,
     )
     if recipe.distractors is not None:
         if not isinstance(judge, ClassifierJudge):
@@ -78,7 +83,9 @@ def build_world(recipe: Recipe, seed: int, on_event: Listener) -> World:
         wanted = recipe.distractors
         tasks = TaskSet(
             tasks.name,
-            with_distractors(tasks.train, judge, top=wanted.train, seed=derive_seed(seed, "distractors", "train") % 2**31),
+            with_distractors(
+                tasks.train, judge, top=wanted.train, seed=derive_seed(seed, "distractors", "train") % 2**31
+            ),
             with_distractors(tasks.test, judge, top=wanted.test, seed=derive_seed(seed, "distractors", "test") % 2**31),
         )
     return World(recipe, seed, tasks, judge, report)
@@ -155,12 +162,16 @@ class SelfPlay:
         self.protocol = load_protocol(self.recipe.protocol, self.recipe.params)
         self.speakers = _speakers(self.protocol)
         seed = world.seed
-        self.policies = {name: _build_policy(name, config, seed, start) for name, config in self.recipe.policies.items()}
+        self.policies = {
+            name: _build_policy(name, config, seed, start) for name, config in self.recipe.policies.items()
+        }
         self.agents = {
             name: policy_agent(policy.id, policy, self.recipe.policies[name]) for name, policy in self.policies.items()
         }
         self.fixed = {
-            role: build_agent(self.recipe.roles[role], world) for role in self.speakers if self.recipe.policy_of(role) is None
+            role: build_agent(self.recipe.roles[role], world)
+            for role in self.speakers
+            if self.recipe.policy_of(role) is None
         }
         self.trained = {role for role in self.speakers if self.recipe.policy_of(role) is not None}
         self.by_id = {task.id: task for task in world.tasks.train}
@@ -213,7 +224,10 @@ class SelfPlay:
             name: Learner(policy.model, config.learner, seed=derive_seed(seed, "sft", name) % 2**31)
             for name, policy in self.policies.items()
         }
-        stages = [_Demonstration(mix, self, seed=derive_seed(seed, "demonstration", i)) for i, mix in enumerate(config.demonstrations)]
+        stages = [
+            _Demonstration(mix, self, seed=derive_seed(seed, "demonstration", i))
+            for i, mix in enumerate(config.demonstrations)
+        ]
         counts = _shares([mix.share for mix in config.demonstrations], config.tasks)
         batches: dict[int, dict[str, list[TrainingSequence]]] = {}
         fresh = config.fresh or config.steps
@@ -221,7 +235,9 @@ class SelfPlay:
             if step % fresh not in batches:
                 played = zip(stages, counts, strict=True)
                 episodes = [e for stage, count in played for e in stage.play(step, count, config.group)]
-                batches[step % fresh] = {name: self._sequences(episodes, name, demonstrations=True) for name in learners}
+                batches[step % fresh] = {
+                    name: self._sequences(episodes, name, demonstrations=True) for name in learners
+                }
             for name, learner in learners.items():
                 metrics = learner.sft(batches[step % fresh][name])
                 if step % 20 == 0 or step == config.steps - 1:
@@ -229,7 +245,9 @@ class SelfPlay:
         for name in self.policies:
             self._publish(name)
 
-    def _sequences(self, episodes: Sequence[Episode], policy: str, *, demonstrations: bool = False) -> list[TrainingSequence]:
+    def _sequences(
+        self, episodes: Sequence[Episode], policy: str, *, demonstrations: bool = False
+    ) -> list[TrainingSequence]:
         roles = {role for role in self.recipe.roles if self.recipe.policy_of(role) == policy}
         return [s for episode in episodes for s in sequences_of(episode, roles, demonstrations=demonstrations)]
 
@@ -240,7 +258,9 @@ class SelfPlay:
         config, seed = self.recipe.self_play, self.world.seed
         number = (generation - 1) * config.steps + step
         rng = np.random.default_rng(derive_seed(seed, "tasks", number))
-        chosen = rng.choice(len(self.world.tasks.train), size=config.tasks, replace=len(self.world.tasks.train) < config.tasks)
+        chosen = rng.choice(
+            len(self.world.tasks.train), size=config.tasks, replace=len(self.world.tasks.train) < config.tasks
+        )
         flips = rng.integers(0, 2, size=config.tasks)
         lineup = self._lineup()
         plans = []
@@ -275,7 +295,13 @@ class SelfPlay:
             episodes = self.rollouts(number, step)
             payoffs = pay(self.protocol, self.world.judge, episodes, self.by_id)
             played = time.perf_counter()
-            row = {"phase": "self-play", "generation": number, "step": step + 1, "of": config.steps, **self._facts(episodes, payoffs)}
+            row = {
+                "phase": "self-play",
+                "generation": number,
+                "step": step + 1,
+                "of": config.steps,
+                **self._facts(episodes, payoffs),
+            }
             sequences = self._credited(episodes, payoffs, (number - 1) * config.steps + step)
             for name, learner in learners.items():
                 metrics = learner.update([s for s in sequences if self.recipe.policy_of(s.role) == name])
@@ -316,9 +342,19 @@ class SelfPlay:
         turns = [turn for episode in episodes for turn in episode.turns]
         bad = sum(any(not quote.good for quote in turn.quotes) for turn in turns)
         rewards = [abs(r) for payoff in payoffs for r in payoff.rewards if r is not None]
-        verdicts = [(payoff.verdict, self.by_id[episode.task].label) for episode, payoff in zip(episodes, payoffs, strict=True)]
-        right = [0.5 if v.choice is None else float(v.choice == label) for v, label in verdicts if v.decidable and label is not None]
-        facts = {"episodes": float(len(episodes)), "bad_quotes": bad / max(1, len(turns)), "undecidable": 1 - len(right) / len(verdicts)}
+        verdicts = [
+            (payoff.verdict, self.by_id[episode.task].label) for episode, payoff in zip(episodes, payoffs, strict=True)
+        ]
+        right = [
+            0.5 if v.choice is None else float(v.choice == label)
+            for v, label in verdicts
+            if v.decidable and label is not None
+        ]
+        facts = {
+            "episodes": float(len(episodes)),
+            "bad_quotes": bad / max(1, len(turns)),
+            "undecidable": 1 - len(right) / len(verdicts),
+        }
         if right:
             facts["accuracy"] = sum(right) / len(right)
         if rewards:
@@ -385,7 +421,9 @@ class _Demonstration:
     """A stream of demonstration episodes from one source."""
 
     def __init__(self, mix: Mix, owner: SelfPlay, *, seed: int) -> None:
-        self.protocol = load_protocol(mix.protocol, {**owner.recipe.params, **mix.params} if mix.protocol == owner.recipe.protocol else mix.params)
+        self.protocol = load_protocol(
+            mix.protocol, {**owner.recipe.params, **mix.params} if mix.protocol == owner.recipe.protocol else mix.params
+        )
         self.tasks: Sequence[Task] = owner.world.tasks.train
         self.seed = seed
         self.engine = Engine(self.protocol, owner.world.judge, seed=seed, judging=False)
@@ -397,7 +435,9 @@ class _Demonstration:
                 agent = build_agent(mix.agent, owner.world)
                 encode = getattr(agent, "encode_with", None)
                 if name is not None and encode is None:
-                    raise ConfigError(f"agent '{agent.name}' cannot demonstrate: it has no encode_with(encoder, policy)")
+                    raise ConfigError(
+                        f"agent '{agent.name}' cannot demonstrate: it has no encode_with(encoder, policy)"
+                    )
                 if name is not None and encode is not None:
                     agent = encode(owner.policies[name].model.encoder, name)
                 encoded[name] = agent

@@ -98,7 +98,11 @@ def _start(name: str, seed: int, folder: Path, control: bool) -> subprocess.Pope
     environment = os.environ | dict.fromkeys(_ONE_THREAD, "1")
     with _log(folder).open("w") as errors:
         return subprocess.Popen(
-            [*command, *(["--control"] if control else [])], stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+            [*command, *(["--control"] if control else [])],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
         )
 
 
@@ -120,4 +124,6 @@ def _listen(name: str, worker: subprocess.Popen[str], arrived: queue.Queue[tuple
 def _report(folder: Path, games: list[str], seed: int) -> Path:
     from arena.training.reporting import write_combined_report
 
-    return write_combined_report(folder / "report.html", [folder / name for name in games], title=f"Demo, seed {seed}", created=now())
+    return write_combined_report(
+        folder / "report.html", [folder / name for name in games], title=f"Demo, seed {seed}", created=now()
+    )

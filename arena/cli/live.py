@@ -125,9 +125,10 @@ class Transcripts:
     def batch(self, episodes: Sequence[Episode]) -> None:
         """Print the verdicts of finished episodes, and the episodes that waited for them."""
         self._finished |= {episode.key: episode for episode in episodes}
-        for episode in episodes:  # an episode without a spoken turn
-            if episode.key not in self._waiting and self._followed is None:
-                self._close(episode, None)
+        for episode in episodes:
+            if episode.key not in self._waiting:  # nobody spoke
+                self._console.print(Text(f"\n{episode.task}", style="bold"))
+                self._close(self._finished.pop(episode.key), None)
         while self._followed in self._finished:
             assert self._followed is not None
             plan, _ = self._waiting.pop(self._followed)

@@ -18,7 +18,12 @@ from arena.cli.output import print_table
 
 __all__ = ["Progress", "print_outcome"]
 
-_SHOWN = (("accuracy", "judge right", "{:.0%}"), ("kl_per_turn", "KL", "{:.2f}"), ("bad_quotes", "bad quotes", "{:.0%}"), ("loss", "loss", "{:.2f}"))
+_SHOWN = (
+    ("accuracy", "judge right", "{:.0%}"),
+    ("kl_per_turn", "KL", "{:.2f}"),
+    ("bad_quotes", "bad quotes", "{:.0%}"),
+    ("loss", "loss", "{:.2f}"),
+)
 
 
 class Progress:
@@ -44,7 +49,9 @@ class Progress:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._live:
             self._live.stop()
 
@@ -69,7 +76,11 @@ class Progress:
         if self._told.get(name) == key:
             return
         self._told[name] = key
-        self._console.print(f"{time.monotonic() - self._started:5.0f} s  {name:8s} {_label(row):28s} {_figures(row)}", markup=False, soft_wrap=True)
+        self._console.print(
+            f"{time.monotonic() - self._started:5.0f} s  {name:8s} {_label(row):28s} {_figures(row)}",
+            markup=False,
+            soft_wrap=True,
+        )
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))

@@ -17,12 +17,16 @@ __all__ = ["command"]
 
 def command(
     recipe: Annotated[str, typer.Argument(help="A shipped recipe (see 'arena ls recipes') or a YAML file.")],
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="For example self_play.steps=20.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="For example self_play.steps=20.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory; one folder a seed where there are several.")] = None,
     seed: Annotated[int, typer.Option(help="Root of all random streams.")] = 0,
     seeds: Annotated[str | None, typer.Option(help="Several seeds, such as 0,1,2.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last finished generation in --out.")] = False,
-    control: Annotated[bool, typer.Option("--control", help="Train again with shuffled advantages, beside it.")] = False,
+    control: Annotated[
+        bool, typer.Option("--control", help="Train again with shuffled advantages, beside it.")
+    ] = False,
     events: Annotated[bool, typer.Option("--events", help="Progress as one JSON object a line, for programs.")] = False,
     json_: AsJson = False,
 ) -> None:

@@ -150,7 +150,9 @@ class Broken:
 
 def test_a_failing_episode_is_recorded_and_its_siblings_go_on(protocol: Protocol) -> None:
     broken, con = Broken(), lineup()["con"]
-    episodes = Engine(protocol, Recorder(), seed=0).play([Plan(f"e{i}", TASK, {"pro": broken, "con": con}) for i in range(3)])
+    episodes = Engine(protocol, Recorder(), seed=0).play(
+        [Plan(f"e{i}", TASK, {"pro": broken, "con": con}) for i in range(3)]
+    )
     assert [episode.stop for episode in episodes] == ["end", "error", "end"]
     assert episodes[1].error == "a: BackendError: connection reset"
     assert episodes[1].turns[0].status is TurnStatus.TRANSPORT
