@@ -1,8 +1,9 @@
 """The engine: walks episodes of a protocol, superstep by superstep, many at a time.
 
-All turns that are ready in any episode in flight go to their agents in one call each, so that a model sees one large batch;
-all judge nodes likewise. What an episode becomes depends only on (protocol, task, lineup, sides, seed, weights): concurrency
-changes nothing but time. Nodes of one superstep are asked before any of their turns is recorded, so they are blind to each other.
+All turns that are ready in any episode in flight go to their agents in one call each, so that a model sees one large
+batch; all judge nodes likewise. What an episode becomes depends only on (protocol, task, lineup, sides, seed, weights):
+concurrency changes nothing but time. Nodes of one superstep are asked before any of their turns is recorded: they are
+blind to each other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from arena.seeds import Seeds
 
 __all__ = ["Engine", "Plan"]
 
-# What a model, a server or the machine may do at any time: recorded in the episode, siblings go on. Everything else is a bug and ends the run.
+# What a model, a server or the machine may do at any time is recorded in the episode, and its siblings go on.
+# Everything else is a bug and ends the run.
 _FAULTS = (BackendError, OSError, TimeoutError)
 
 
@@ -48,8 +50,8 @@ class Engine:
         judges: judge for each judging role, or one judge for all; may be empty for a protocol without judge nodes.
         seed: root of all random streams.
         concurrency: most episodes in flight.
-        judging: False passes judge nodes over, for training, which judges all transcripts of a step at once; refused where
-            a verdict could change what is said.
+        judging: False passes judge nodes over, for training, which judges all transcripts of a step at once. No verdict
+            can change what is said, so the turns are the same.
         on_turn: called after each turn with (plan, turn), in the order of recording.
     """
 

@@ -20,7 +20,7 @@ class Payoff:
     """What an episode was worth."""
 
     rewards: list[float | None]
-    """One number a turn; None where a verdict that it rests on is undecidable, or where the speaker argues no answer."""
+    """One number a turn; None where a verdict behind it is undecidable, or where the speaker argues no answer."""
     verdict: Verdict
     """On the whole transcript."""
 
@@ -28,8 +28,8 @@ class Payoff:
 class Bench:
     """A judge node of a protocol, and the instrument that sits there.
 
-    It alone decides what the judge may read: turns whose audience holds the judge's role, quotes only if the role hears only
-    quotes, the task fields that the role sees, and the label only for an instrument that is declared to need it.
+    It alone decides what the judge may read: turns whose audience holds the judge's role, quotes only if the role hears
+    only quotes, the task fields that the role sees, and the label only for an instrument that is declared to need it.
     """
 
     __slots__ = ("_fields", "_quotes_only", "judge", "node", "protocol", "role")
@@ -72,10 +72,10 @@ class Bench:
     def prefixes(self, episode: Episode, task: Task) -> list[JudgeView]:
         """Views after 0, 1, ..., all turns: one more than there are turns."""
         statements = [self.statement(turn) if self.audible(turn) else None for turn in episode.turns]
-        views = []
-        for length in range(len(statements) + 1):
-            views.append(self.view(episode, task, [said for said in statements[:length] if said is not None]))
-        return views
+        return [
+            self.view(episode, task, [said for said in statements[:length] if said is not None])
+            for length in range(len(statements) + 1)
+        ]
 
 
 def judge_episodes(

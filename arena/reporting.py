@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,7 +61,10 @@ def run_section(run: RunHandle) -> Section:
     tasks = stored_tasks(run)
     judged = accuracy(episodes, tasks)
     protocol, notes = _protocol(run.config)
-    ratings = [Rating(**row) for row in run.series("ratings").get(0, {}).get("ratings", ())]
+    stored = run.series("ratings").get(0, {})
+    ratings = [_rating(row) for row in stored.get("ratings", ())]
+    if stored.get("note"):
+        notes = [*notes, stored["note"]]
     matches = matches_of(protocol, episodes, tasks) if ratings and protocol else []
     arms = (
         [Arm(episodes[0].protocol, judged.interval, judged.decidable, judged.undecidable)] if _judged(episodes) else []
@@ -77,6 +81,11 @@ def run_section(run: RunHandle) -> Section:
         transcripts=_transcripts(run, episodes),
         notes=notes,
     )
+
+
+def _rating(row: Mapping[str, Any]) -> Rating:
+    plain: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
+    return Rating(**plain)
 
 
 def _protocol(config: Mapping[str, Any]) -> tuple[Protocol | None, list[str]]:

@@ -14,7 +14,7 @@ from arena.engine import Engine, Plan
 from arena.judges import JUDGES
 from arena.judges.types import Judge
 from arena.protocols import Protocol, load_protocol
-from arena.protocols.errors import ConfigError
+from arena.protocols.errors import ConfigError, suggest
 from arena.protocols.records import Episode, Task, Turn
 from arena.seeds import derive_seed
 from arena.statistics import Interval, clustered_proportion
@@ -160,9 +160,8 @@ def lineup_of(protocol: Protocol, agents: Mapping[str, str], **context: Any) -> 
     speakers = list(dict.fromkeys(node.role.name for node in protocol.nodes.values() if node.kind == "speak"))
     named = {role: spec for role, spec in agents.items() if role != "*"}
     if strangers := sorted(set(named) - set(speakers)):
-        raise ConfigError(
-            f"'{strangers[0]}' is not a speaking role of protocol '{protocol.name}'. There is: {', '.join(speakers) or 'none'}."
-        )
+        known = suggest(strangers[0], speakers) or " Nobody speaks in it."
+        raise ConfigError(f"'{strangers[0]}' is not a speaking role of protocol '{protocol.name}'.{known}")
     lineup: dict[str, Agent] = {}
     built: dict[str, Agent] = {}
     for role in speakers:

@@ -10,7 +10,7 @@ __all__ = ["Seeds", "derive_seed"]
 class Seeds:
     """Derives 64-bit seeds from a root seed and a path of names.
 
-    The seed of (run, episode, node, visit) is the same whatever else runs, in whatever order and at whatever concurrency.
+    The seed of (run, episode, node, visit) is the same whatever else runs, in whatever order, at whatever concurrency.
     """
 
     def __init__(self, root: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,8 +16,8 @@ from arena.agents.types import Agent
 from arena.engine import Engine, Plan
 from arena.judges import JUDGES
 from arena.protocols import Protocol, load_protocol
-from arena.protocols.errors import ConfigError
 from arena.protocols.documents import read_document, validate_model
+from arena.protocols.errors import ConfigError
 from arena.protocols.records import Episode, Task
 from arena.ratings import CrossPlay, Match, Rating, cross_play, elo_table
 from arena.running import Accuracy, accuracy, build_tasks, play_stored, record_tasks
@@ -61,6 +62,8 @@ class Standings:
     """Share of verdicts that are the label, where tasks have labels."""
     scores: CrossPlay
     """Mean score of each agent against each other, ties one half."""
+    note: str = ""
+    """What a reader of the ratings must know: that they were shrunk, or why there are none."""
 
 
 def load_tournament(path: Path) -> TournamentConfig:
@@ -84,8 +87,8 @@ def pairing_plans(
 ) -> list[Plan]:
     """Both games of a pairing on every task.
 
-    The sides of a task are the same in both games, so that each agent argues each answer once, from the seat that goes with
-    it; sides alternate from task to task. ``lineups`` has for each name the agent it puts on each seat's role.
+    The sides of a task are the same in both games, so that each agent argues each answer once, from the seat that goes
+    with it; sides alternate from task to task. ``lineups`` has for each name the agent it puts on each seat's role.
     """
     if len(protocol.seats) != 2:
         raise ConfigError(f"protocol '{protocol.name}' has {len(protocol.seats)} arguing seats; a pairing needs two")
@@ -177,12 +180,32 @@ def standings_of(
     anchor: str | None,
     seed: int,
     run: RunHandle | None = None,
+    series: str = "ratings",
 ) -> Standings:
-    """Rate the agents of played games; with ``run`` the table is stored beside the games."""
+    """Rate the agents of played games; with ``run`` the table is stored beside the games as ``series``.
+
+    Where the games determine no finite ratings (an agent won or lost all of its games), they are fitted again with a
+    mild prior (l2 = 0.1) that pulls them together, and the standings say so.
+    """
     by_id = {task.id: task for task in tasks}
     matches = matches_of(protocol, episodes, by_id)
-    ratings = elo_table(matches, anchor=anchor, seed=derive_seed(seed, "bootstrap"))
-    standings = Standings(ratings, len(matches), accuracy(episodes, by_id), cross_play(matches))
+    bootstrap = derive_seed(seed, "bootstrap")
+    note = ""
+    ratings: list[Rating] = []
+    if not any(match.first != match.second for match in matches):
+        note = f"no ratings: none of the {len(episodes)} games between two agents ended in a decidable verdict"
+    else:
+        try:
+            ratings = elo_table(matches, anchor=anchor, seed=bootstrap)
+        except ConfigError as error:
+            ratings = elo_table(matches, anchor=anchor, seed=bootstrap, l2=0.1)
+            note = f"ratings are pulled together by a prior (l2 = 0.1): {error}"
+    standings = Standings(ratings, len(matches), accuracy(episodes, by_id), cross_play(matches), note)
     if run is not None:
-        run.record("ratings", 0, {"ratings": [asdict(rating) for rating in ratings]})
+        run.record(series, 0, {"ratings": [_plain(rating) for rating in ratings], "note": note})
     return standings
+
+
+def _plain(rating: Rating) -> dict[str, Any]:
+    """The fields of a rating; an interval that one task alone cannot give is null."""
+    return {name: None if isinstance(x, float) and math.isnan(x) else x for name, x in asdict(rating).items()}

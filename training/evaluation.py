@@ -70,8 +70,7 @@ class _Stage:
 
     def play(self, protocol: Protocol, stage: str, plans: Sequence[Plan]) -> list[Episode]:
         seed = derive_seed(self.world.seed, "evaluation", stage)
-        judging = self.world.judge if protocol.judge_nodes else {}
-        engine = Engine(protocol, judging, seed=seed, concurrency=1024)
+        engine = Engine(protocol, self.world.judge, seed=seed, concurrency=1024)
         self.on_event({"event": "phase", "phase": "evaluation", "part": stage, "games": len(plans), "run": self.label})
         keyed = [replace(plan, key=f"{stage}/{plan.key}") for plan in plans]
         return play_stored(engine, keyed, self.run, stage)

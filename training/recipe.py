@@ -1,7 +1,7 @@
 """Recipes: what to train, on what, against which judge, and how to measure it; one YAML file.
 
-A recipe names things that exist elsewhere (a protocol, tasks, a judge, a model) and says how long to train. Nothing in the
-trainer knows the two demonstration games: they are recipes like any other.
+A recipe names things that exist elsewhere (a protocol, tasks, a judge, a model) and says how long to train. Nothing in
+the trainer knows the two demonstration games: they are recipes like any other.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from arena.protocols.errors import ConfigError, Fault, SourceError, suggest
 from arena.protocols.documents import Document, read_document, validate_model
+from arena.protocols.errors import ConfigError, Fault, SourceError, suggest
 from arena.training.learner_config import LearnerConfig
 
 __all__ = [
@@ -99,7 +99,7 @@ class WarmStart(_Config):
     group: int = Field(2, ge=1)
     """Demonstrations of each task; they share the computation of its prompt."""
     fresh: int | None = Field(None, ge=1)
-    """Steps with new demonstrations; the steps after them see the same ones again, in the same order. None: all are new."""
+    """Steps with new demonstrations; later steps see the same ones again, in the same order. None: all are new."""
     learner: LearnerConfig
     """Optimizer and schedule."""
     demonstrations: list[Mix] = Field(min_length=1)
@@ -133,7 +133,7 @@ class Arm(_Config):
     protocol: str
     """Protocol that is played."""
     lineup: SpecLike | None = None
-    """``last``: the trained policies in their roles; ``generations``: one arm for each generation; else an agent for all roles."""
+    """``last``: the trained policies in their roles; ``generations``: each generation of them; else an agent for all."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the protocol."""
 
@@ -175,7 +175,7 @@ class Recipe(_Config):
     policies: dict[str, PolicyRecipe] = Field(min_length=1)
     """Weights that are trained, by name."""
     roles: dict[str, SpecLike] = Field(min_length=1)
-    """Who fills each speaking role, of this and of the arms' protocols: a policy by name, or an agent that is not trained."""
+    """Who fills each speaking role, also of the arms' protocols: a policy by name, or an agent that is not trained."""
     warm_start: WarmStart | None = None
     """Supervised start; absent: from the base weights."""
     self_play: SelfPlayRecipe

@@ -53,7 +53,7 @@ def write_combined_report(path: Path, runs: Sequence[Path], *, title: str, creat
         "machine": f"{platform.machine()}, one CPU thread for each game",
     }
     lead = (
-        "Debaters were trained by self-play under a trained judge, with a KL penalty to where they began, and measured on "
+        "Debaters were trained by self-play under a judge, with a KL penalty to where they began, and measured on "
         "held-out tasks. Accuracy is that of the judge against labels which neither debaters nor judge were shown."
     )
     return write_report(path, ReportData(title, lead, created, facts, config, sections))
@@ -97,12 +97,9 @@ def _lead(recipe: Recipe, results: Plain) -> str:
     if len(rows) < 2:
         return recipe.summary
     first, last = rows[0]["accuracy"], rows[-1]["accuracy"]
-    text = f"{recipe.summary[:1].upper()}{recipe.summary[1:]}. Judge accuracy went from {first:.1%} with untrained debaters to {last:.1%}"
-    return (
-        f"{text} after {len(rows) - 1} generations."
-        if not results["elo"]
-        else f"{text}, {results['elo'][-1]:+.0f} Elo after {len(rows) - 1} generations."
-    )
+    text = f"{recipe.summary[:1].upper()}{recipe.summary[1:]}. "
+    text += f"From generation 0 to {len(rows) - 1} the judge's accuracy went from {first:.1%} to {last:.1%}"
+    return f"{text}, and the debaters gained {results['elo'][-1]:+.0f} Elo." if results["elo"] else f"{text}."
 
 
 def _facts(recipe: Recipe, results: Plain) -> dict[str, Any]:

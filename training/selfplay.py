@@ -1,7 +1,7 @@
 """Self-play: policies play each other under a judge and are moved by KL-constrained policy gradients.
 
     tasks, judge (trained if the recipe says so)
-      -> warm start: supervised fine-tuning on demonstrations played by scripted agents      = generation 0, the reference
+      -> warm start: supervised fine-tuning on demonstrations of scripted agents         = generation 0, the reference
       -> per step:  tasks x group episodes -> judge on every prefix -> rewards -> advantages per (role, turn, group)
                     -> one optimizer step of the objective + beta KL(policy || reference)
       -> per generation: snapshot (a model folder), checkpoint
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -315,7 +315,7 @@ class SelfPlay:
         self.kl.append(sum(tail) / len(tail))
 
     def _credited(self, episodes: Sequence[Episode], payoffs: Sequence[Payoff], number: int) -> list[TrainingSequence]:
-        """Training sequences with advantages: reward minus the mean over the group at the same turn of the same role."""
+        """Training sequences with advantages: reward minus the group's mean at the same turn of the same role."""
         config = self.recipe.self_play
         returns: list[float] = []
         keys: list[tuple[int, str, int]] = []

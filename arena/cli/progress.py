@@ -109,7 +109,7 @@ def _label(row: Mapping[str, Any]) -> str:
 def _bar(row: Mapping[str, Any], width: int = 20) -> str:
     if not row.get("of"):
         return ""
-    filled = round(width * row["step"] / row["of"])
+    filled = round(width * int(row["step"]) / int(row["of"]))
     return "━" * filled + "╌" * (width - filled)
 
 

@@ -56,7 +56,10 @@ def command(
     if as_json:
         print_json({**asdict(standings), "out": str(folder)})
         return
-    print_ratings([asdict(rating) for rating in standings.ratings])
+    if standings.ratings:
+        print_ratings([asdict(rating) for rating in standings.ratings])
+    if standings.note:
+        typer.echo(f"note: {standings.note}")
     typer.echo(f"\n{standings.matches} decided games in {folder}")
 
 

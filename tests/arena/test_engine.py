@@ -172,7 +172,7 @@ def test_mistakes_in_plans_are_named(protocol: Protocol) -> None:
     engine = Engine(protocol, Recorder(), seed=0)
     with pytest.raises(ConfigError, match="role 'con' that nobody fills"):
         engine.play([Plan("e", TASK, {"pro": lineup()["pro"]})])
-    with pytest.raises(ConfigError, match="'cno' is not a speaking role.*Did you mean 'con'"):
+    with pytest.raises(ConfigError, match=r"'cno' is not a speaking role.*Did you mean 'con'"):
         engine.play([Plan("e", TASK, {**lineup(), "cno": lineup()["con"]})])
     with pytest.raises(ConfigError, match="two plans have the key 'e'"):
         engine.play([Plan("e", TASK, lineup()), Plan("e", TASK, lineup())])
