@@ -133,7 +133,7 @@ class Arm(_Config):
     protocol: str
     """Protocol that is played."""
     lineup: SpecLike | None = None
-    """``last``: the trained policies in their roles; ``generations``: each generation of them; else an agent for all."""
+    """``last``: the trained policies in their roles; ``generations``: every generation; else an agent for all roles."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the protocol."""
 

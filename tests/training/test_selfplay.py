@@ -1,0 +1,212 @@
+"""Self-play from recipe to results, on a recipe cut down to seconds; that it learns is shown by the demo."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from arena.judging import Payoff
+from arena.protocols.errors import ConfigError, ResumeError, SourceError, StoreError
+from arena.protocols.records import Verdict, VerdictStatus
+from arena.store import Store
+from arena.training.launch import Outcome, launch
+from arena.training.recipe import load_recipe, recipes
+from arena.training.selfplay import SelfPlay, World, build_world, metrics_rows
+
+SMALL = {
+    "judge.train.steps": 30,
+    "warm_start.steps": 6,
+    "warm_start.tasks": 8,
+    "warm_start.learner.warmup": 0,
+    "warm_start.learner.total_steps": 6,
+    "self_play.generations": 2,
+    "self_play.steps": 3,
+    "self_play.tasks": 4,
+    "self_play.group": 4,
+    "self_play.learner.total_steps": 6,
+    "evaluation.tasks": 10,
+    "evaluation.tournament": 6,
+    "evaluation.exploiter_tasks": 4,
+}
+
+pytestmark = pytest.mark.slow
+
+
+def ignore(event: dict[str, Any]) -> None:
+    """Nobody watches."""
+
+
+def train(out: Path, *, seed: int = 3, on_event: Callable[[dict[str, Any]], None] = ignore, **options: Any) -> Outcome:
+    return launch(load_recipe("facts", SMALL), out, seed=seed, created="2026-01-31", on_event=on_event, **options)
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return train(tmp_path_factory.mktemp("facts") / "run", control=True)
+
+
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    state = torch.load(out / "checkpoint.pt", weights_only=True)["learners"]["debater"]
+    return {name: tensor for name, tensor in _flat("", state) if isinstance(tensor, torch.Tensor)}
+
+
+def _flat(prefix: str, value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [pair for key, part in value.items() for pair in _flat(f"{prefix}.{key}", part)]
+    if isinstance(value, list):
+        return [pair for key, part in enumerate(value) for pair in _flat(f"{prefix}.{key}", part)]
+    return [(prefix, value)]
+
+
+def test_the_json_has_what_the_command_promises(outcome: Outcome) -> None:
+    results = json.loads((outcome.out / "results.json").read_text())
+    assert list(results["arms"]) == ["random", "consultancy", "debate_gen0", "debate_gen1", "debate_gen2", "full"]
+    for name, arm in results["arms"].items():
+        assert 0 <= arm["low"] <= arm["accuracy"] <= arm["high"] <= 1
+        assert arm["n"] == (10 if name == "full" else 20)
+        assert arm["decidable"] == arm["n"]
+    for series in ("elo", "kl", "exploitability", "bad_quotes"):
+        assert len(results[series]) == 3
+    assert results["elo"][0] == 0.0
+    assert results["kl"][0] == 0.0
+    assert len(results["control"]["elo"]) == 3
+    assert 0 < results["seconds"]["trained"] < results["seconds"]["total"]
+
+
+def test_the_report_is_one_page_without_requests_that_shows_graph_and_transcripts(outcome: Outcome) -> None:
+    page = (outcome.out / "report.html").read_text()
+    assert "<svg" in page
+    assert "debate_gen2" in page
+    assert "shuffled advantages" in page
+    assert 'src="http' not in page
+    assert "<script" not in page
+
+
+def test_every_evaluation_game_is_stored_with_its_tokens(outcome: Outcome) -> None:
+    with Store.open(outcome.out, create=False) as store:
+        run = store.run()
+        assert {"arm/random", "arm/debate_gen2", "tournament", "exploitability", "control/tournament"} <= set(
+            run.stages()
+        )
+        episode = next(run.episodes("arm/debate_gen2"))
+        assert len(list(run.episodes("tournament"))) == 3 * 6 * 2
+    spans = [turn.tokens for turn in episode.turns]
+    assert all(span is not None and len(span.ids) == 1 and span.logps is not None for span in spans)
+    assert spans[0] is not None
+    assert spans[0].policy.startswith("debater@gen2")
+    assert episode.verdicts["verdict"].status is VerdictStatus.SCORED
+
+
+def test_self_check_ran_and_found_ratio_one_and_no_kl(outcome: Outcome) -> None:
+    row = next(row for row in metrics_rows(outcome.out / "metrics.jsonl") if row["phase"] == "self-check")
+    assert row["ratio_max"] == pytest.approx(1.0, abs=1e-4)
+    assert row["kl_max"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_run_is_a_function_of_recipe_and_seed(outcome: Outcome, tmp_path: Path) -> None:
+    again = train(tmp_path / "again")
+    first, second = weights(outcome.out), weights(again.out)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert {n: a.plain() for n, a in again.results.arms.items()} == {
+        n: a.plain() for n, a in outcome.results.arms.items()
+    }
+    other = train(tmp_path / "other", seed=4)
+    assert any(not torch.equal(first[name], tensor) for name, tensor in weights(other.out).items())
+
+
+class StopError(Exception):
+    """Pulls the plug."""
+
+
+@pytest.mark.parametrize("moment", ["in the second generation", "in the tournament"])
+def test_an_interrupted_run_resumes_to_the_same_end(outcome: Outcome, tmp_path: Path, moment: str) -> None:
+    def pull(event: dict[str, Any]) -> None:
+        if moment == "in the tournament" and event.get("part") == "tournament":
+            raise StopError
+        if event.get("generation") == 2 and event.get("step") == 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train(tmp_path / "run", on_event=pull)
+    with pytest.raises(StoreError, match="already holds"):
+        train(tmp_path / "run")
+    with pytest.raises(ResumeError, match="seed"):
+        train(tmp_path / "run", seed=4, resume=True)
+    resumed = train(tmp_path / "run", resume=True)
+    first, second = weights(outcome.out), weights(resumed.out)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert resumed.results.elo() == outcome.results.elo()
+    kept = ("phase", "step", "generation", "loss", "kl_per_turn", "accuracy")
+    rows = [
+        [{k: row.get(k) for k in kept} for row in metrics_rows(o.out / "metrics.jsonl")] for o in (outcome, resumed)
+    ]
+    assert rows[0] == rows[1]
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return build_world(load_recipe("facts", SMALL), 0, ignore)
+
+
+def test_advantages_compare_a_turn_with_the_same_turn_of_its_group(world: World, tmp_path: Path) -> None:
+    player = SelfPlay(world, tmp_path, ignore)
+    episodes = player.rollouts(1, 0)
+    keys = [episode.key.split("/")[:2] for episode in episodes]
+    assert keys == [["0", str(group)] for group in range(4) for _ in range(4)]
+    assert all(len({e.task for e in episodes[i : i + 4]}) == 1 for i in range(0, 16, 4))
+    undecided = Verdict(VerdictStatus.ABSTAIN, "nobody")
+    payoffs = [Payoff([float(i % 4 == 0), 0.0, None, 1.0], undecided) for i in range(len(episodes))]
+    sequences = player._credited(episodes, payoffs, 0)
+    by_role = {role: [s for s in sequences if s.role == role] for role in ("first", "second")}
+    # The second turn of the first role has no reward and is context only; those of the second role all earned alike.
+    assert all(len(s.positions) == 1 for s in by_role["first"])
+    assert all(s.advantages == [0.0, 0.0] for s in by_role["second"])
+    values = [s.advantages[0] for s in by_role["first"]]
+    assert values == pytest.approx([values[0], values[1], values[1], values[1]] * 4)
+    assert values[0] == pytest.approx(-3 * values[1])
+
+
+def test_metrics_count_what_could_not_be_trained(world: World, tmp_path: Path) -> None:
+    player = SelfPlay(world, tmp_path, ignore)
+    with pytest.raises(ConfigError, match="binding 'full'"):
+        SelfPlay(_with(world, "policies.debater.lora.r", 4), tmp_path, ignore)
+    assert player.trained == {"first", "second"}
+
+
+def _with(world: World, key: str, value: Any) -> World:
+    recipe = load_recipe("facts", {**SMALL, key: value})
+    return World(recipe, world.seed, world.tasks, world.judge, world.judge_report)
+
+
+def test_an_adapter_trains_beside_a_frozen_base(world: World, tmp_path: Path) -> None:
+    adapted = _with(world, "policies.debater.binding", "adapter")
+    player = SelfPlay(adapted, tmp_path, ignore)
+    base = {n: p.clone() for n, p in player.policies["debater"].model.network.named_parameters() if "lora" not in n}
+    trained = player.run()
+    after = dict(player.policies["debater"].model.network.named_parameters())
+    assert all(torch.equal(after[name], tensor) for name, tensor in base.items())
+    assert trained.kl[-1] > 0
+    lineup = trained.generations[-1].lineup(adapted.recipe, ["first"], adapted)
+    assert lineup["first"].name == "gen2"
+
+
+def test_shipped_recipes_load_and_say_what_they_are() -> None:
+    assert {"digits", "facts"} <= set(recipes())
+    assert all(recipes().values())
+
+
+def test_mistakes_in_recipes_are_told_with_their_place(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'digits'"):
+        load_recipe("digit")
+    with pytest.raises(SourceError, match="self_play"):
+        load_recipe("facts", ["self_play.stepz=3"])
+    with pytest.raises(ConfigError, match="is not key=value"):
+        load_recipe("facts", ["self_play.steps"])
+    with pytest.raises(SourceError, match="no role plays a trained policy"):
+        load_recipe("facts", {"roles": {"first": "random-quotes", "second": "random-quotes"}})
