@@ -11,16 +11,20 @@ OUT/report.html        the same for people
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from arena.judges.classifier import ClassifierJudge
+from arena.judges.llm import LLMJudge
 from arena.ratings import CrossPlay
 from arena.store import RunHandle, Store
 from arena.training.evaluation import Results, evaluate
@@ -109,13 +113,14 @@ def launch(
     """
     from arena.training.reporting import write_combined_report
 
-    torch.set_num_threads(recipe.threads)
     started = time.perf_counter()
     identity = {"recipe": recipe.model_dump(mode="json"), "seed": seed, "control": control}
-    with Store.open(out) as store:
+    with Store.open(out) as store, _one_setting(recipe.threads):
         run = store.begin("train", identity, created=created, resume=resume)
         (out / "config.json").write_text(json.dumps(identity, indent=2) + "\n")
         world = build_world(recipe, seed, on_event)
+        if isinstance(world.judge, ClassifierJudge | LLMJudge) and recipe.judge.train is not None:
+            world.judge.save(out / "judge")
         trained = SelfPlay(world, out, on_event).run(resume=resume)
         results = evaluate(world, trained.generations, run, on_event)
         shuffled = _control(world, trained, out, run, on_event, resume=resume) if control else None
@@ -127,6 +132,21 @@ def launch(
         run.finish("done")
     write_combined_report(out / "report.html", [out], title=f"{recipe.recipe}, seed {seed}", created=created)
     return outcome
+
+
+@contextmanager
+def _one_setting(threads: int) -> Iterator[None]:
+    """Torch on a fixed number of threads, and what is loaded by now kept out of the garbage collector's way."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    # Full collections walk every object of torch and transformers: up to half a second each time, all through a run.
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        torch.set_num_threads(before)
 
 
 def _control(world: World, trained: Trained, out: Path, run: RunHandle, on_event: Listener, *, resume: bool) -> Results:

@@ -33,6 +33,9 @@ __all__ = [
 
 LIBRARY = Path(__file__).parent / "recipes"
 
+_FILES = {"protocol": (".yaml", ".yml"), "tasks": (".jsonl",), "path": (".jsonl",)}
+"""Keys of a recipe whose values may be files, and how the names of those end."""
+
 SpecLike = str | dict[str, Any]
 """``name``, ``name:key=value`` or ``{kind: name, key: value}``."""
 
@@ -229,10 +232,25 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] | Mapping[str
             )
         path = shipped
     document = read_document(path)
+    _resolve(document.data, path.parent)
     pairs = overrides.items() if isinstance(overrides, Mapping) else [_pair(text) for text in overrides]
     for key, value in pairs:
         _override(document, key, value)
     return validate_model(document, Recipe)
+
+
+def _resolve(data: Any, folder: Path) -> None:
+    """Let files that a recipe names (protocols, JSONL tasks) count from its own folder."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            named = isinstance(value, str) and value.endswith(_FILES.get(key, ()))
+            if named and key in _FILES and not Path(value).is_absolute():
+                data[key] = str(folder / value)
+            else:
+                _resolve(value, folder)
+    elif isinstance(data, list):
+        for item in data:
+            _resolve(item, folder)
 
 
 def _pair(text: str) -> tuple[str, Any]:
