@@ -122,7 +122,7 @@ def random_quotes(*, name: str = "random-quotes") -> ScriptedAgent:
 
 def _quotable(ask: Ask, name: str) -> Sequence[str]:
     if ask.quote_field is None:
-        raise ConfigError(f"agent '{name}' quotes, but node '{ask.node}' has no 'quotes:' field to quote from")
+        raise ConfigError(f"agent '{name}' quotes, but node '{ask.node}' has no 'quote: FIELD' to quote from")
     items = ask.task.fields.get(ask.quote_field)
     if items is None or isinstance(items, str) or not isinstance(items, Sequence):
         raise ConfigError(

@@ -9,7 +9,7 @@ An `Ask` carries only what its role may see. An agent that samples from a model 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -136,7 +136,3 @@ class Backend(Protocol):
     def score(self, requests: Sequence[ScoreRequest]) -> Sequence[Sequence[float]]:
         """For each request the summed log-prob in nats of each continuation."""
         ...
-
-
-# A lineup as users write it: role -> agent spec.
-Lineup = Mapping[str, Agent]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from arena.agents.types import Act, Agent, Ask, Context, Message
@@ -356,9 +356,3 @@ class _Game:
             seat = self.table.seat(node.role)
             names["cue"] = next((m.text for m in seat.instructions(node, turn.visit) if m.kind == "cue"), "")
         return message(names)
-
-
-def swap(plan: Plan, key: str) -> Plan:
-    """The same game with the two seats' answers exchanged."""
-    sides = plan.sides if plan.sides is not None else tuple(range(len(plan.task.answers)))
-    return replace(plan, key=key, sides=(sides[1], sides[0], *sides[2:]))

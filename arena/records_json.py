@@ -202,7 +202,7 @@ def _read_span(fields: dict[str, Any]) -> TokenSpan:
         tuple(fields["ids"]),
         None if logps is None else _numbers(logps),
         fields["policy"],
-        Sampling(*fields["sampling"]),
+        Sampling(*_numbers(fields["sampling"])),
         fields["fresh"],
     )
 

@@ -19,7 +19,7 @@ from arena.protocols.records import Episode, Task, Turn
 from arena.seeds import derive_seed
 from arena.statistics import Interval, clustered_proportion
 from arena.store import RunHandle, Store
-from arena.tasks import TASKS, TaskSet
+from arena.tasks import open_tasks
 
 __all__ = [
     "Accuracy",
@@ -27,7 +27,6 @@ __all__ = [
     "RunSummary",
     "accuracy",
     "balanced_plans",
-    "build_tasks",
     "lineup_of",
     "play_stored",
     "record_tasks",
@@ -44,7 +43,7 @@ class Accuracy:
     """None where no episode had both a label and a decidable verdict."""
     decidable: int
     undecidable: Mapping[str, int]
-    """Status -> count of the verdicts that could not be used."""
+    """Status -> count of the verdicts that could not be used; ``episode failed`` where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +81,6 @@ class RunSummary:
     failed: int
     """Episodes that ended in an error."""
     out: Path
-
-
-def build_tasks(spec: str | Mapping[str, Any], seed: int) -> TaskSet:
-    """Tasks from a spec, or from a path that ends in ``.jsonl``."""
-    if isinstance(spec, str) and spec.endswith(".jsonl"):
-        spec = {"kind": "jsonl", "path": spec}
-    return TASKS.build(spec, seed=seed)
 
 
 def balanced_plans(
@@ -134,12 +126,17 @@ def stored_tasks(run: RunHandle) -> dict[str, Task]:
 
 
 def accuracy(episodes: Iterable[Episode], tasks: Mapping[str, Task]) -> Accuracy:
-    """Share of decidable verdicts that are the label, ties counting half, with a 95 % interval clustered by task."""
+    """Share of decidable verdicts that are the label, ties counting half, with a 95 % interval clustered by task.
+
+    What was not judged because the episode failed counts as undecidable, not as wrong.
+    """
     scores: list[float] = []
     clusters: list[str] = []
     undecidable: Counter[str] = Counter()
     for episode in episodes:
         task = tasks[episode.task]
+        if episode.error is not None and not episode.verdicts:
+            undecidable["episode failed"] += 1
         for verdict in list(episode.verdicts.values())[-1:]:
             if not verdict.decidable:
                 undecidable[verdict.status.value] += 1
@@ -204,7 +201,7 @@ def run_episodes(
     protocol = load_protocol(config.protocol, config.params)
     if config.split not in ("train", "test"):
         raise ConfigError(f"split={config.split!r} is neither 'train' nor 'test'")
-    taskset = build_tasks(config.tasks, config.seed)
+    taskset = open_tasks(config.tasks, seed=config.seed)
     tasks = list(taskset.test if config.split == "test" else taskset.train)[: config.n]
     judges: dict[str, Judge] = {}
     if protocol.judge_nodes:

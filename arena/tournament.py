@@ -20,9 +20,10 @@ from arena.protocols.documents import read_document, validate_model
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Episode, Task
 from arena.ratings import CrossPlay, Match, Rating, cross_play, elo_table
-from arena.running import Accuracy, accuracy, build_tasks, play_stored, record_tasks
+from arena.running import Accuracy, accuracy, play_stored, record_tasks
 from arena.seeds import derive_seed
 from arena.store import RunHandle, Store
+from arena.tasks import open_tasks
 
 __all__ = ["Standings", "TournamentConfig", "load_tournament", "matches_of", "pairing_plans", "run_tournament"]
 
@@ -145,7 +146,7 @@ def run_tournament(
         ResumeError: the directory holds another tournament.
     """
     protocol = load_protocol(config.protocol, config.params)
-    taskset = build_tasks(config.tasks, config.seed)
+    taskset = open_tasks(config.tasks, seed=config.seed)
     tasks = list(taskset.test)[: config.n]
     judge = JUDGES.build(config.judge, seed=config.seed)
     if config.anchor is not None and config.anchor not in config.agents:

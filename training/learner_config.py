@@ -15,7 +15,7 @@ __all__ = ["KLConfig", "LearnerConfig", "ObjectiveConfig", "learning_rate"]
 class ObjectiveConfig(BaseModel):
     """The policy-gradient part of the loss."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     clip_low: float = Field(0.2, ge=0.0)
     """The ratio to the sampling policy earns nothing below 1 - clip_low."""
@@ -40,7 +40,7 @@ class ObjectiveConfig(BaseModel):
 class KLConfig(BaseModel):
     """The pull to the reference policy."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     estimator: Literal["exact", "k2", "k3"] = "exact"
     """``exact`` compares whole distributions; ``k2`` and ``k3`` see the sampled token only (k1 has no gradient)."""
@@ -69,7 +69,7 @@ class KLConfig(BaseModel):
 class LearnerConfig(BaseModel):
     """How a policy learns."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     lr: float = Field(3e-3, gt=0.0)
     """Learning rate after warm-up."""

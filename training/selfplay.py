@@ -27,16 +27,13 @@ from arena.agents.models import add_lora, load_model, open_model
 from arena.agents.policy import Policy, PolicyAgent
 from arena.agents.types import Agent
 from arena.engine import Engine, Plan
-from arena.judges.classifier import ClassifierJudge
 from arena.judges.types import Judge
 from arena.judging import Payoff, pay
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.errors import ArenaError, ConfigError
 from arena.protocols.records import Episode, Sampling, Task
-from arena.running import build_tasks
 from arena.seeds import derive_seed
-from arena.tasks import TaskSet
-from arena.tasks.distractors import with_distractors
+from arena.tasks import TaskSet, open_tasks
 from arena.training.advantages import assign_advantages, credit
 from arena.training.judge_training import build_judge
 from arena.training.learner import Learner
@@ -64,7 +61,12 @@ class World:
 
 def build_world(recipe: Recipe, seed: int, on_event: Listener) -> World:
     """Tasks and judge of a recipe; the judge is trained first if the recipe says so."""
-    tasks = build_tasks(recipe.tasks, seed)
+    tasks = open_tasks(recipe.tasks, seed=seed)
+    if shared := {task.cluster for task in tasks.train} & {task.cluster for task in tasks.test}:
+        raise ConfigError(
+            f"{len(shared)} questions of '{tasks.name}' would be trained on and tested on, such as '{min(shared)}'; "
+            f"hold some out: tasks: {{kind: jsonl, path: FILE, held_out: 0.2}}"
+        )
 
     def progress(step: int, of: int, metrics: Mapping[str, float]) -> None:
         on_event({"event": "phase", "phase": "judge", "step": step, "of": of, **metrics})
@@ -78,16 +80,8 @@ def build_world(recipe: Recipe, seed: int, on_event: Listener) -> World:
         progress=progress,
     )
     if recipe.distractors is not None:
-        if not isinstance(judge, ClassifierJudge):
-            raise ConfigError(f"distractors need a judge of kind 'classifier', not '{recipe.judge.kind}'")
-        wanted = recipe.distractors
-        tasks = TaskSet(
-            tasks.name,
-            with_distractors(
-                tasks.train, judge, top=wanted.train, seed=derive_seed(seed, "distractors", "train") % 2**31
-            ),
-            with_distractors(tasks.test, judge, top=wanted.test, seed=derive_seed(seed, "distractors", "test") % 2**31),
-        )
+        wanted, draw = recipe.distractors, derive_seed(seed, "distractors") % 2**31
+        tasks = tasks.with_distractors(judge, train=wanted.train, test=wanted.test, seed=draw)
     return World(recipe, seed, tasks, judge, report)
 
 

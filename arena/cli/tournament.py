@@ -69,13 +69,13 @@ def _count(config: TournamentConfig) -> dict[str, Any]:
     from arena.judges import JUDGES
     from arena.protocols import load_protocol
     from arena.protocols.registry import parse_spec
-    from arena.running import build_tasks
+    from arena.tasks import open_tasks
 
     protocol = load_protocol(config.protocol, config.params)
     for spec in config.agents.values():
         AGENTS.factory(parse_spec(spec).kind)
     JUDGES.factory(parse_spec(config.judge).kind)
-    tasks = list(build_tasks(config.tasks, config.seed).test)[: config.n]
+    tasks = list(open_tasks(config.tasks, seed=config.seed).test)[: config.n]
     for task in tasks:
         protocol.check_task(task)
     pairings = math.comb(len(config.agents), 2)

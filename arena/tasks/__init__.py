@@ -3,8 +3,11 @@
 A spec names them: ``digits:seed=0``, ``facts:seed=0``, ``jsonl:path=questions.jsonl`` or just ``questions.jsonl``.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from arena.agents import AGENTS
-from arena.protocols.registry import Registry
+from arena.protocols.registry import Registry, Spec
 from arena.tasks.types import TaskSet
 
 __all__ = ["TASKS", "TaskSet", "open_tasks"]
@@ -19,14 +22,16 @@ TASKS.lazy("jsonl", "arena.tasks.jsonl:jsonl", "questions from a file, one JSON 
 AGENTS.lazy("digits-demonstrator", "arena.tasks.digits:demonstrator", "quotes telling pixels of the digits, not always")
 
 
-def open_tasks(spec: str) -> TaskSet:
+def open_tasks(spec: str | Mapping[str, Any] | Spec, *, seed: int = 0) -> TaskSet:
     """The task set that ``spec`` names; a bare path ending in ``.jsonl`` is read as a file.
+
+    ``seed`` is that of the run: it makes or splits the tasks unless the spec has a seed of its own.
 
     Raises:
         UnknownNameError: no such set.
         ConfigError: a wrong argument.
         SourceError: faults in a file.
     """
-    if spec.endswith(".jsonl") and not spec.startswith("jsonl:"):
-        return TASKS.factory("jsonl")(path=spec)
-    return TASKS.build(spec)
+    if isinstance(spec, str) and spec.endswith(".jsonl") and not spec.startswith("jsonl:"):
+        spec = {"kind": "jsonl", "path": spec}
+    return TASKS.build(spec, seed=seed)

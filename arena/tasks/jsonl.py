@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from arena.protocols.errors import Fault, SourceError
+import numpy as np
+
+from arena.protocols.errors import ConfigError, Fault, SourceError
 from arena.protocols.records import Task
 from arena.tasks.types import TaskSet
 
@@ -27,14 +29,33 @@ MAX_FAULTS = 50
 """Faults that are told at once."""
 
 
-def jsonl(*, path: str) -> TaskSet:
-    """All tasks of the file, to train on and to test on alike: a user's file is not split for him.
+def jsonl(*, path: str, held_out: float = 0.0, seed: int = 0) -> TaskSet:
+    """The tasks of a file.
+
+    Args:
+        path: the file.
+        held_out: share of the groups of tasks that are tested on and not trained on, drawn by ``seed``. With 0 all
+            tasks are in both parts: right for running debates, refused for training.
+        seed: of the split.
 
     Raises:
         SourceError: faults in the file, all together.
+        ConfigError: a share that leaves one of the parts empty.
     """
     tasks = read_tasks(path)
-    return TaskSet(f"jsonl:path={path}", tasks, tasks)
+    if not held_out:
+        return TaskSet(f"jsonl:path={path}", tasks, tasks)
+    groups = list(dict.fromkeys(task.cluster for task in tasks))
+    count = round(held_out * len(groups)) if 0 < held_out < 1 else 0
+    if not 0 < count < len(groups):
+        raise ConfigError(f"held_out={held_out}: of {len(groups)} groups of tasks, at least one must be on each side")
+    order = np.random.default_rng([seed, 0x0D5]).permutation(len(groups))
+    held = {groups[index] for index in order[:count]}
+    return TaskSet(
+        f"jsonl:path={path},held_out={held_out},seed={seed}",
+        [task for task in tasks if task.cluster not in held],
+        [task for task in tasks if task.cluster in held],
+    )
 
 
 def read_tasks(path: str | Path) -> list[Task]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.protocols.errors import SourceError
+from arena.protocols.errors import ConfigError, SourceError
 from arena.tasks import open_tasks
 from arena.tasks.jsonl import read_tasks
 
@@ -94,3 +94,19 @@ def test_the_shipped_questions_are_labelled_and_have_passages():
     assert len(tasks) == 12
     assert {task.label for task in tasks} == {0, 1}
     assert all(task.fields["passage"] and len(task.answers) == 2 for task in tasks)
+
+
+def test_held_out_groups_stay_together_and_out_of_training(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    lines = [
+        {"id": f"t{n}", "question": "?", "answers": ["a", "b"], "label": 0, "group": f"g{n // 2}"} for n in range(20)
+    ]
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    split = open_tasks(f"jsonl:path={file},held_out=.3", seed=5)
+    train, test = ({task.cluster for task in part} for part in (split.train, split.test))
+    assert len(test) == 3
+    assert len(split.test) == 6
+    assert not train & test
+    assert [t.id for t in open_tasks(f"jsonl:path={file},held_out=.3", seed=5).test] == [t.id for t in split.test]
+    with pytest.raises(ConfigError, match="at least one must be on each side"):
+        open_tasks(f"jsonl:path={file},held_out=1")

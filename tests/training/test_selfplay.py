@@ -196,6 +196,13 @@ def test_an_adapter_trains_beside_a_frozen_base(world: World, tmp_path: Path) ->
     assert lineup["first"].name == "gen2"
 
 
+def test_training_on_the_questions_that_are_reported_is_refused(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('{"id": "one", "question": "?", "answers": ["ann", "bob"], "evidence": ["ann+1"], "label": 0}\n')
+    with pytest.raises(ConfigError, match="trained on and tested on, such as 'one'; hold some out"):
+        build_world(load_recipe("facts", {**SMALL, "tasks": str(tasks)}), 0, ignore)
+
+
 def test_shipped_recipes_load_and_say_what_they_are() -> None:
     assert {"digits", "facts"} <= set(recipes())
     assert all(recipes().values())
