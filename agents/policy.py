@@ -25,7 +25,7 @@ class PolicyAgent:
 
     How a turn ends: `ok` if the model drew its end token, or if a word-level vocabulary was asked for exactly one
     token; `truncated` if a limit cut it. If the model fails, or the context is full, the act has status `transport`,
-    the error, and a span without sampled ids: what the role was told stays in its context. The engine ends that episode.
+    the error, and a span without sampled ids: what the role was told stays in its context. The engine ends the episode.
 
     Args:
         name: key in lineups and ratings.

@@ -78,7 +78,7 @@ class Engine:
             raise ConfigError(
                 f"protocol '{protocol.name}' needs a judge for role '{missing[0]}': give --judge {missing[0]}=SPEC"
             )
-        self.speakers = {node.role.name for node in protocol.nodes.values() if node.kind == "speak"}
+        self.speakers = set(protocol.speakers)
         self._open = all(node.audience is None for node in protocol.nodes.values())
         self._tables: dict[tuple[int, tuple[int, ...]], _Table] = {}
 

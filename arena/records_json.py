@@ -197,12 +197,13 @@ def _read_turn(fields: dict[str, Any]) -> Turn:
 
 def _read_span(fields: dict[str, Any]) -> TokenSpan:
     logps = fields["logps"]
+    sampling: Any = _numbers(fields["sampling"])
     return TokenSpan(
         tuple(fields["prompt"]),
         tuple(fields["ids"]),
         None if logps is None else _numbers(logps),
         fields["policy"],
-        Sampling(*_numbers(fields["sampling"])),
+        Sampling(*sampling),
         fields["fresh"],
     )
 

@@ -154,7 +154,7 @@ def lineup_of(protocol: Protocol, agents: Mapping[str, str], **context: Any) -> 
     Raises:
         ConfigError: a role that nobody fills, or a filler for a role that does not speak.
     """
-    speakers = list(dict.fromkeys(node.role.name for node in protocol.nodes.values() if node.kind == "speak"))
+    speakers = protocol.speakers
     named = {role: spec for role, spec in agents.items() if role != "*"}
     if strangers := sorted(set(named) - set(speakers)):
         known = suggest(strangers[0], speakers) or " Nobody speaks in it."

@@ -134,6 +134,11 @@ class Protocol:
         return tuple(node.name for node in self.nodes.values() if node.kind == "judge")
 
     @cached_property
+    def speakers(self) -> tuple[str, ...]:
+        """Names of the roles that speak, in the order of the file's nodes."""
+        return tuple(dict.fromkeys(node.role.name for node in self.nodes.values() if node.kind == "speak"))
+
+    @cached_property
     def _routes(self) -> Routes:
         return Routes(self.nodes, self.edges)
 

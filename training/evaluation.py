@@ -126,7 +126,7 @@ def _lineups(
     name: str, arm: Arm, protocol: Protocol, generations: Sequence[Generation], stage: _Stage
 ) -> dict[str, dict[str, Agent]]:
     """Rows of an arm: one, or one a generation."""
-    roles = tuple(dict.fromkeys(node.role.name for node in protocol.nodes.values() if node.kind == "speak"))
+    roles = protocol.speakers
     if not roles or arm.lineup is None:
         return {name: {}}
     if arm.lineup == "generations":

@@ -94,7 +94,7 @@ class LearnerConfig(BaseModel):
     micro_batch: int = Field(16384, ge=1)
     """Most tokens in one forward pass; bounds memory and changes nothing else."""
     objective: ObjectiveConfig = ObjectiveConfig()
-    """The policy-gradient part of the loss."""
+    """Clips, unit of the ratio and averaging of the policy gradient."""
     kl: KLConfig = KLConfig()
     """The pull to the reference."""
     max_kl: float | None = Field(None, gt=0.0)

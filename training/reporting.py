@@ -149,7 +149,8 @@ def _training_curves(rows: Sequence[Plain], recipe: Recipe) -> list[Curve]:
         target = recipe.self_play.learner.kl.target
         reference = None if target is None else (target, "target")
         kl = [row["kl_per_turn"] for row in steps]
-        curves.append(Curve("KL to generation 0", [Series("KL", x, kl)], y_label="nats a turn", reference=reference))
+        origin = "the generation before" if recipe.self_play.reset_reference else "generation 0"
+        curves.append(Curve(f"KL to {origin}", [Series("KL", x, kl)], y_label="nats a turn", reference=reference))
     return [curve for curve in curves if any(np.isfinite(curve.series[0].y))]
 
 

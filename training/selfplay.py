@@ -29,7 +29,7 @@ from arena.agents.types import Agent
 from arena.engine import Engine, Plan
 from arena.judges.types import Judge
 from arena.judging import Payoff, pay
-from arena.protocols import Protocol, load_protocol
+from arena.protocols import load_protocol
 from arena.protocols.errors import ArenaError, ConfigError
 from arena.protocols.records import Episode, Sampling, Task
 from arena.seeds import derive_seed
@@ -154,7 +154,7 @@ class SelfPlay:
         self.out = out
         self.on_event = on_event
         self.protocol = load_protocol(self.recipe.protocol, self.recipe.params)
-        self.speakers = _speakers(self.protocol)
+        self.speakers = self.protocol.speakers
         seed = world.seed
         self.policies = {
             name: _build_policy(name, config, seed, start) for name, config in self.recipe.policies.items()
@@ -339,15 +339,12 @@ class SelfPlay:
         verdicts = [
             (payoff.verdict, self.by_id[episode.task].label) for episode, payoff in zip(episodes, payoffs, strict=True)
         ]
-        right = [
-            0.5 if v.choice is None else float(v.choice == label)
-            for v, label in verdicts
-            if v.decidable and label is not None
-        ]
+        decidable = [(verdict, label) for verdict, label in verdicts if verdict.decidable]
+        right = [0.5 if v.choice is None else float(v.choice == label) for v, label in decidable if label is not None]
         facts = {
             "episodes": float(len(episodes)),
             "bad_quotes": bad / max(1, len(turns)),
-            "undecidable": 1 - len(right) / len(verdicts),
+            "undecidable": 1 - len(decidable) / len(verdicts),
         }
         if right:
             facts["accuracy"] = sum(right) / len(right)
@@ -423,7 +420,7 @@ class _Demonstration:
         self.engine = Engine(self.protocol, owner.world.judge, seed=seed, judging=False)
         self.lineup: dict[str, Agent] = {}
         encoded: dict[str | None, Agent] = {}
-        for role in _speakers(self.protocol):
+        for role in self.protocol.speakers:
             name = owner.recipe.policy_of(role)
             if name not in encoded:
                 agent = build_agent(mix.agent, owner.world)
@@ -461,10 +458,6 @@ def _build_policy(name: str, config: PolicyRecipe, seed: int, start: Generation 
     elif config.lora:
         raise ConfigError(f"policies.{name}: 'lora' has no effect with binding 'full'; write binding: adapter")
     return Policy(name, model)
-
-
-def _speakers(protocol: Protocol) -> list[str]:
-    return list(dict.fromkeys(node.role.name for node in protocol.nodes.values() if node.kind == "speak"))
 
 
 def _paid(sequence: TrainingSequence, by_turn: Mapping[tuple[str, str, int], float]) -> TrainingSequence:

@@ -16,7 +16,7 @@ __all__ = ["TaskSet"]
 
 @dataclass(frozen=True, slots=True)
 class TaskSet:
-    """Tasks to train on and tasks to report on; no question is in both."""
+    """Tasks to train on and tasks to report on. A file that holds nothing out has all of its tasks in both."""
 
     name: str
     """The spec it came from: ``digits:seed=0``."""

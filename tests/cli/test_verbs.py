@@ -284,7 +284,8 @@ def test_ls_names_things_with_a_line_about_each(kind: str) -> None:
 def test_schema_describes_every_key_of_a_file(kind: str) -> None:
     schema = json.loads(arena("schema", kind))
     assert schema["additionalProperties"] is False
-    assert all("description" in entry for entry in schema["properties"].values())
+    models = [schema, *(model for model in schema.get("$defs", {}).values() if "properties" in model)]
+    assert all("description" in entry for model in models for entry in model["properties"].values())
 
 
 def test_doctor_names_versions_and_what_to_install() -> None:

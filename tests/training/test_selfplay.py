@@ -172,7 +172,7 @@ def test_advantages_compare_a_turn_with_the_same_turn_of_its_group(world: World,
     assert values[0] == pytest.approx(-3 * values[1])
 
 
-def test_metrics_count_what_could_not_be_trained(world: World, tmp_path: Path) -> None:
+def test_lora_needs_the_binding_adapter(world: World, tmp_path: Path) -> None:
     player = SelfPlay(world, tmp_path, ignore)
     with pytest.raises(ConfigError, match="binding 'full'"):
         SelfPlay(_with(world, "policies.debater.lora.r", 4), tmp_path, ignore)
