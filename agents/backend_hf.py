@@ -175,9 +175,12 @@ class HFBackend:
             raise ConfigError("max_batch and max_batch_tokens must be 1 or more, cache_mib 0 or more")
         self.model = model
         self.policy = policy or model.name
-        self.device = torch.device(device)
         network: Any = model.network
-        network.to(device=self.device, dtype=None if dtype is None else _dtype_named(dtype))
+        try:
+            self.device = torch.device(device)
+            network.to(device=self.device, dtype=None if dtype is None else _dtype_named(dtype))
+        except (RuntimeError, AssertionError) as error:
+            raise ConfigError(f"device '{device}' cannot be used: {str(error).splitlines()[0]}") from error
         adapters = getattr(model.network, "peft_config", {})
         if adapters and adapter is not None and adapter not in adapters:
             raise ConfigError(f"model '{model.name}' has no adapter '{adapter}'; it has: {', '.join(adapters)}")

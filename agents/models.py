@@ -7,9 +7,12 @@ read.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import os
+import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +21,19 @@ from weakref import WeakValueDictionary
 
 from arena.agents.encoders import ChatEncoder, Encoder, WordEncoder
 from arena.agents.quiet import quiet
-from arena.protocols.errors import ConfigError
+from arena.protocols.errors import ConfigError, suggest
 from arena.protocols.registry import Spec, parse_spec
 from arena.protocols.words import expand_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Model", "add_lora", "load_model", "open_model", "tiny"]
+__all__ = ["Model", "add_lora", "check_lora", "check_model", "load_model", "open_model", "tiny"]
+
+KINDS = {"generation": "path", "hf": "model", "smollm2": None, "tiny": "words"}
+"""Kinds of model that a spec can name, each with the argument that it needs."""
+
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 @dataclass(eq=False)
@@ -226,7 +234,7 @@ def open_model(spec: str | Spec | dict[str, Any], *, share: bool = False) -> Mod
 def _model_spec(spec: str | dict[str, Any]) -> Spec:
     if not isinstance(spec, str):
         return parse_spec(spec)
-    if spec.partition(":")[0] in {"tiny", "smollm2", "generation", "hf"}:
+    if spec.partition(":")[0] in KINDS:
         return parse_spec(spec)
     return Spec("generation", {"path": spec}) if Path(spec).is_dir() else Spec("hf", {"model": spec})
 
@@ -251,7 +259,47 @@ def _open(spec: Spec) -> Model:
         raise ConfigError(f"model '{spec.kind}' needs {error}: write {spec.kind}:{error.args[0]}=...") from None
     except TypeError as error:
         raise ConfigError(f"model '{spec.kind}': {error}") from None
-    raise ConfigError(f"'{spec.kind}' is not a kind of model. There is: generation, hf, smollm2, tiny.")
+    raise ConfigError(f"'{spec.kind}' is not a kind of model. There is: {', '.join(KINDS)}.")
+
+
+def check_model(spec: str | Spec | dict[str, Any]) -> None:
+    """Refuse what `open_model` could not open, as far as that is known without opening anything or loading torch.
+
+    Raises:
+        ConfigError: no such kind, a text that is neither a folder nor a hub name, or a wrong argument.
+    """
+    asked = spec if isinstance(spec, Spec) else _model_spec(spec)
+    if isinstance(spec, str) and asked.kind == "hf" and not spec.startswith("hf"):
+        close = difflib.get_close_matches(spec.partition(":")[0], KINDS, n=1, cutoff=0.8)
+        if close or not _HUB_NAME.fullmatch(spec):
+            hint = f" Did you mean '{close[0]}'?" if close else f" Kinds are: {', '.join(KINDS)}."
+            raise ConfigError(f"'{spec}' is neither a folder nor a hub name nor a kind of model.{hint}")
+    if asked.kind not in KINDS:
+        raise ConfigError(f"'{asked.kind}' is not a kind of model.{suggest(asked.kind, KINDS)}")
+    needed = KINDS[asked.kind]
+    if needed is not None and needed not in asked.args:
+        raise ConfigError(f"model '{asked.kind}' needs '{needed}': write {asked.kind}:{needed}=...")
+    if asked.kind == "tiny":
+        _known_arguments("a model 'tiny'", asked.args, inspect.signature(tiny).parameters)
+        words = asked.args["words"]
+        if not isinstance(words, str | list):
+            raise ConfigError(f"words={words!r} of a model 'tiny' is neither a text nor a list of words")
+        expand_words(words)
+
+
+def check_lora(args: Mapping[str, Any]) -> None:
+    """Refuse arguments that `add_lora` does not have, without loading torch.
+
+    Raises:
+        ConfigError: an argument that is none of ``r``, ``alpha`` and ``targets``.
+    """
+    _known_arguments("a LoRA", args, ("r", "alpha", "targets"))
+
+
+def _known_arguments(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"'{name}' is not an argument of {what}.{suggest(name, known)}")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from arena.agents.encoders import Encoder
 from arena.agents.sampling import PLAIN, check_sampling
-from arena.agents.types import Act, Ask, Backend, SampleRequest
+from arena.agents.types import Act, Ask, Backend, Completion, SampleRequest
 from arena.protocols.errors import BackendError, ConfigError
 from arena.protocols.records import Sampling, TokenSpan, TurnStatus
 
@@ -70,19 +70,15 @@ class PolicyAgent:
                     full[number] = f"the context of {len(context.ids)} tokens fills the {room_limit} of '{self.name}'"
                     continue
             requests.append(SampleRequest(context.ids, ask.seed, sampling, limit))
-        try:
-            drawn = iter(self.backend.generate(requests) if requests else ())
-            failure = ""
-        except BackendError as error:
-            failure = str(error) or type(error).__name__
+        drawn = iter(self._draw(requests) if requests else ())
         policy = self.backend.policy
         acts: list[Act] = []
         for number, (ask, (delta, fresh)) in enumerate(zip(asks, heard, strict=True)):
-            if failure or number in full:
+            answer = full[number] if number in full else next(drawn)
+            if isinstance(answer, str):
                 span = TokenSpan(tuple(delta), (), (), policy, sampling, fresh)
-                acts.append(Act("", TurnStatus.TRANSPORT, span, full.get(number, failure)))
+                acts.append(Act("", TurnStatus.TRANSPORT, span, answer))
                 continue
-            answer = next(drawn)
             ask.context.ids += answer.ids
             ended = answer.finish == "stop"
             text = self.encoder.decode(answer.ids[:-1] if ended else answer.ids)
@@ -90,6 +86,15 @@ class PolicyAgent:
             span = TokenSpan(tuple(delta), answer.ids, answer.logps, policy, sampling, fresh)
             acts.append(Act(text, TurnStatus.OK if whole else TurnStatus.TRUNCATED, span))
         return acts
+
+    def _draw(self, requests: Sequence[SampleRequest]) -> Sequence[Completion | str]:
+        """A completion or what went wrong for each request; where a batch fails, each request alone."""
+        try:
+            return self.backend.generate(requests)
+        except BackendError as error:
+            if len(requests) == 1:
+                return [str(error) or type(error).__name__]
+            return [found for request in requests for found in self._draw([request])]
 
 
 @dataclass(eq=False)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def generation(
 
 def tiny(
     *,
-    words: str,
+    words: str | Sequence[str],
     seed: int = 0,
     temperature: float = 1.0,
     top_p: float = 1.0,

@@ -2,8 +2,8 @@
 
 All turns that are ready in any episode in flight go to their agents in one call each, so that a model sees one large
 batch; all judge nodes likewise. What an episode becomes depends only on (protocol, task, lineup, sides, seed, weights):
-concurrency changes nothing but time. Nodes of one superstep are asked before any of their turns is recorded: they are
-blind to each other.
+concurrency changes nothing but time, and the last bits of a model's log-probs in float32. Nodes of one superstep are
+asked before any of their turns is recorded: they are blind to each other.
 """
 
 from __future__ import annotations
@@ -15,18 +15,14 @@ from typing import Any
 
 from arena.agents.types import Act, Agent, Ask, Context, Message
 from arena.judges.types import Judge, JudgeView
-from arena.judging import Bench
+from arena.judging import FAULTS, Bench, ask_judge
 from arena.protocols import Node, Protocol, Role
 from arena.protocols.errors import BackendError, ConfigError, suggest
 from arena.protocols.quotes import QuoteSource, find_quotes, mark_quotes
-from arena.protocols.records import Episode, Task, Turn, TurnStatus, Verdict, VerdictStatus
+from arena.protocols.records import Episode, Task, Turn, TurnStatus, Verdict
 from arena.seeds import Seeds
 
 __all__ = ["Engine", "Plan"]
-
-# What a model, a server or the machine may do at any time is recorded in the episode, and its siblings go on.
-# Everything else is a bug and ends the run.
-_FAULTS = (BackendError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +76,11 @@ class Engine:
             )
         self.speakers = set(protocol.speakers)
         self._open = all(node.audience is None for node in protocol.nodes.values())
+        self._benches = {
+            name: Bench(protocol, protocol.nodes[name], self.judges[protocol.nodes[name].role.name])
+            for name in protocol.judge_nodes
+            if judging
+        }
         self._tables: dict[tuple[int, tuple[int, ...]], _Table] = {}
 
     def play(self, plans: Sequence[Plan]) -> list[Episode]:
@@ -117,10 +118,10 @@ class Engine:
         for game in games:
             for node in game.flow.ready:
                 if node.kind == "judge":
-                    if not self.judging:
-                        continue
-                    judge = self.judges[node.role.name]
-                    views.setdefault(id(judge), (judge, []))[1].append((game, node, game.view(node, judge)))
+                    if self.judging:
+                        bench = self._benches[node.name]
+                        view = bench.view(game.episode, game.plan.task)
+                        views.setdefault(id(bench.judge), (bench.judge, []))[1].append((game, node, view))
                 else:
                     agent = game.plan.lineup[node.role.name]
                     asks.setdefault(id(agent), (agent, []))[1].append((game, node, game.ask(node)))
@@ -128,8 +129,8 @@ class Engine:
             for (game, node, _), act in zip(asked, _acts(agent, [ask for _, _, ask in asked]), strict=True):
                 game.acts[node.name] = (agent, act)
         for judge, viewed in views.values():
-            for (game, node, _), verdict in zip(viewed, _verdicts(judge, [view for _, _, view in viewed]), strict=True):
-                game.episode.verdicts[node.name] = verdict
+            for (game, node, _), verdict in zip(viewed, ask_judge(judge, [view for _, _, view in viewed]), strict=True):
+                game.verdicts[node.name] = verdict
         for game in games:
             game.record(self.on_turn)
 
@@ -144,25 +145,31 @@ class Engine:
 
 def _acts(agent: Agent, asks: list[Ask]) -> Sequence[Act]:
     """All acts; where the batch fails, each ask alone, so that one fault does not take its siblings along."""
+    before = [(list(ask.context.ids), ask.context.state) for ask in asks]
     try:
         acts = agent.act(asks)
-    except _FAULTS as error:
+    except FAULTS as error:
+        for ask, (ids, state) in zip(asks, before, strict=True):
+            ask.context.ids[:], ask.context.state = ids, state
         if len(asks) == 1:
             return [Act("", TurnStatus.TRANSPORT, error=f"{type(error).__name__}: {error}")]
         return [act for ask in asks for act in _acts(agent, [ask])]
+    if not isinstance(acts, Sequence) or not all(isinstance(act, Act) and isinstance(act.text, str) for act in acts):
+        raise BackendError(f"agent '{agent.name}' answered with something else than a list of acts with texts")
     if len(acts) != len(asks):
         raise BackendError(f"agent '{agent.name}' answered {len(acts)} of {len(asks)} asks")
     return acts
 
 
-def _verdicts(judge: Judge, views: list[JudgeView]) -> Sequence[Verdict]:
+def _whole(text: str) -> str:
+    """The text with halves of surrogate pairs replaced: they can be neither printed nor written to a file."""
+    if text.isascii():
+        return text
     try:
-        return judge.judge(views)
-    except _FAULTS as error:
-        if len(views) == 1:
-            reason = f"{type(error).__name__}: {error}"
-            return [Verdict(VerdictStatus.TRANSPORT, judge.name, evidence={"error": reason})]
-        return [verdict for view in views for verdict in _verdicts(judge, [view])]
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 class _Seat:
@@ -176,8 +183,8 @@ class _Seat:
         answers = task.answers
         if role.argues is not None and role.argues < len(sides):
             self.names["answer"] = answers[sides[role.argues]]
-            if len(answers) == 2:
-                self.names["other"] = answers[1 - sides[role.argues]]
+            if len(protocol.seats) == 2:
+                self.names["other"] = answers[sides[1 - role.argues]]
         if "answers" in role.sees:
             self.names["sides"] = [answers[side] for side in sides]
         self.opening = role.opening(self.names) if role.opening else None
@@ -233,7 +240,21 @@ class _Table:
 class _Game:
     """An episode in flight."""
 
-    __slots__ = ("acts", "contexts", "engine", "episode", "flow", "heard", "plan", "quoted", "seen", "sides", "table")
+    __slots__ = (
+        "acts",
+        "contexts",
+        "engine",
+        "episode",
+        "flow",
+        "heard",
+        "plan",
+        "public",
+        "quoted",
+        "seen",
+        "sides",
+        "table",
+        "verdicts",
+    )
 
     def __init__(self, plan: Plan, engine: Engine) -> None:
         protocol, task, lineup = engine.protocol, plan.task, plan.lineup
@@ -258,8 +279,11 @@ class _Game:
         self.seen: dict[str, int] = {}
         self.heard: list[Message] = []
         """How each turn so far reads to the other roles."""
+        self.public: list[Turn] = []
+        """The turns so far without their tokens, whose prompts hold what only the speaker may see."""
         self.quoted: set[str] = set()
         self.acts: dict[str, tuple[Agent, Act]] = {}
+        self.verdicts: dict[str, Verdict] = {}
 
     def ask(self, node: Node) -> Ask:
         role, turns = node.role, self.episode.turns
@@ -278,11 +302,9 @@ class _Game:
         self.seen[name] = len(turns)
         visit = self.flow.visits.get(node.name, 0)
         new.extend(seat.instructions(node, visit))
-        visible = (
-            turns
-            if self.engine._open
-            else [t for t in turns if t.role == name or t.audience is None or name in t.audience]
-        )
+        visible = self.public
+        if not self.engine._open:
+            visible = [turn for turn in visible if turn.role == name or turn.audience is None or name in turn.audience]
         return Ask(
             episode=self.plan.key,
             node=node.name,
@@ -294,34 +316,37 @@ class _Game:
             max_tokens=node.max_tokens,
             answer=None if role.argues is None else self.sides[role.argues],
             task=seat.task,
-            heard=visible,
+            heard=tuple(visible),
             quote_field=node.quote.field if node.quote else None,
         )
 
-    def view(self, node: Node, judge: Judge) -> JudgeView:
-        return Bench(self.engine.protocol, node, judge).view(self.episode, self.plan.task)
-
     def record(self, on_turn: Callable[[Plan, Turn], None] | None) -> None:
-        """Write the turns of the superstep down, in the order of the protocol's nodes, and walk on."""
+        """Write turns and verdicts of the superstep down, in the order of the protocol's nodes, and walk on."""
         episode = self.episode
+        already = len(episode.turns)
+        # What the roles of one superstep quote at the same time is new for each of them.
         quoted = frozenset(self.quoted) if len(self.flow.ready) > 1 else self.quoted
         for node in self.flow.ready:
             if node.kind == "judge":
+                if node.name in self.verdicts:
+                    episode.verdicts.pop(node.name, None)
+                    episode.verdicts[node.name] = self.verdicts.pop(node.name)
                 continue
             agent, act = self.acts.pop(node.name)
             turn, marked = self._turn(node, agent, act, quoted)
             episode.turns.append(turn)
+            self.public.append(_without_tokens(turn))
             self.heard.append(Message("heard", self._rendered(node, turn, marked)))
             if act.status is TurnStatus.TRANSPORT:
                 episode.stop, episode.error = "error", f"{node.name}: {act.error or 'no answer'}"
             if on_turn is not None:
                 on_turn(self.plan, turn)
-        for turn in episode.turns[-len(self.flow.ready) :]:
+        for turn in episode.turns[already:]:
             self.quoted.update(quote.text for quote in turn.quotes if quote.good)
         self.flow.advance()
 
     def _turn(self, node: Node, agent: Agent, act: Act, quoted: set[str] | frozenset[str]) -> tuple[Turn, str]:
-        text, status = act.text, act.status
+        text, status = _whole(act.text), act.status
         if node.max_words is not None and len(words := text.split()) > node.max_words:
             text, status = " ".join(words[: node.max_words]), TurnStatus.OVER_LIMIT
         role = node.role
@@ -356,3 +381,19 @@ class _Game:
             seat = self.table.seat(node.role)
             names["cue"] = next((m.text for m in seat.instructions(node, turn.visit) if m.kind == "cue"), "")
         return message(names)
+
+
+def _without_tokens(turn: Turn) -> Turn:
+    return Turn(
+        turn.index,
+        turn.superstep,
+        turn.node,
+        turn.role,
+        turn.visit,
+        turn.agent,
+        turn.answer,
+        turn.text,
+        turn.status,
+        turn.quotes,
+        turn.audience,
+    )

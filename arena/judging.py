@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from arena.judges.types import Judge, JudgeView, Statement
 from arena.protocols import Node, Protocol
-from arena.protocols.errors import ConfigError
+from arena.protocols.errors import BackendError, ConfigError
 from arena.protocols.quotes import mark_quotes
-from arena.protocols.records import Episode, Task, Turn, Verdict
+from arena.protocols.records import Episode, Task, Turn, Verdict, VerdictStatus
 
-__all__ = ["Bench", "Payoff", "judge_episodes", "pay"]
+__all__ = ["FAULTS", "Bench", "Payoff", "ask_judge", "judge_episodes", "pay"]
+
+FAULTS = (BackendError, OSError, TimeoutError)
+"""What a model, a server or the machine may do at any time: recorded as a status, and the others go on. Everything else
+is a bug and ends the run."""
+
+_SLACK = 1e-2
+"""Probabilities in float32, or rounded by hand, need not add up to 1 exactly."""
 
 
 @dataclass(slots=True)
@@ -45,7 +53,7 @@ class Bench:
     def statement(self, turn: Turn) -> Statement:
         """The turn as the judge reads it."""
         if self._quotes_only:
-            return Statement(turn.role, turn.answer, "", turn.quotes)
+            return Statement(turn.role, turn.answer, "", tuple(quote for quote in turn.quotes if quote.good))
         rule = self.protocol.nodes[turn.node].quote
         text = mark_quotes(rule, turn.text, turn.quotes) if rule else turn.text
         return Statement(turn.role, turn.answer, text, turn.quotes)
@@ -70,12 +78,46 @@ class Bench:
         )
 
     def prefixes(self, episode: Episode, task: Task) -> list[JudgeView]:
-        """Views after 0, 1, ..., all turns: one more than there are turns."""
-        statements = [self.statement(turn) if self.audible(turn) else None for turn in episode.turns]
-        return [
-            self.view(episode, task, [said for said in statements[:length] if said is not None])
-            for length in range(len(statements) + 1)
-        ]
+        """Views before the first superstep that spoke and after each of them."""
+        said: list[Statement] = []
+        views = [self.view(episode, task, [])]
+        for _, turns in itertools.groupby(episode.turns, key=lambda turn: turn.superstep):
+            said += [self.statement(turn) for turn in turns if self.audible(turn)]
+            views.append(self.view(episode, task, list(said)))
+        return views
+
+
+def ask_judge(judge: Judge, views: Sequence[JudgeView]) -> Sequence[Verdict]:
+    """One verdict a view; where the batch fails, each view alone, so that a fault does not take its siblings along."""
+    try:
+        verdicts = judge.judge(views)
+    except FAULTS as error:
+        if len(views) == 1:
+            reason = f"{type(error).__name__}: {error}"
+            return [Verdict(VerdictStatus.TRANSPORT, judge.name, evidence={"reason": reason})]
+        return [verdict for view in views for verdict in ask_judge(judge, [view])]
+    if not isinstance(verdicts, Sequence) or not all(isinstance(verdict, Verdict) for verdict in verdicts):
+        raise BackendError(f"judge '{judge.name}' gave something else than a list of verdicts")
+    if len(verdicts) != len(views):
+        raise BackendError(f"judge '{judge.name}' gave {len(verdicts)} verdicts on {len(views)} views")
+    for view, verdict in zip(views, verdicts, strict=True):
+        _check_verdict(judge, view, verdict)
+    return verdicts
+
+
+def _check_verdict(judge: Judge, view: JudgeView, verdict: Verdict) -> None:
+    """A verdict that may be used must be a distribution over the answers."""
+    if not verdict.decidable:
+        return
+    count = len(view.answers_argued)
+    if len(verdict.logps) != count:
+        raise BackendError(f"judge '{judge.name}' gave {len(verdict.logps)} log-probs for {count} answers ({view.key})")
+    # A NaN makes the comparison false as well.
+    if not abs(sum(map(math.exp, verdict.logps)) - 1.0) <= _SLACK:
+        raise BackendError(
+            f"judge '{judge.name}' gave log-probs that are no distribution: {verdict.logps} ({view.key}); "
+            "normalise them over the answers"
+        )
 
 
 def judge_episodes(
@@ -83,14 +125,14 @@ def judge_episodes(
 ) -> list[Verdict]:
     """Judge stored transcripts again, without playing anything. ``node`` defaults to the last judge node."""
     bench = _bench(protocol, judge, node)
-    return list(judge.judge([bench.view(episode, tasks[episode.task]) for episode in episodes]))
+    return list(ask_judge(judge, [bench.view(episode, tasks[episode.task]) for episode in episodes]))
 
 
 def pay(protocol: Protocol, judge: Judge, episodes: Sequence[Episode], tasks: Mapping[str, Task]) -> list[Payoff]:
     """Reward of every turn by the protocol's ``rewards``, penalties for bad quotes included.
 
-    With ``pay: each_turn`` the judge is asked after every turn, and a turn earns its speaker the change that it made;
-    with ``pay: end`` every turn earns the final value.
+    With ``pay: each_turn`` the judge is asked after every superstep, and each turn of it earns its speaker the change
+    that the superstep made; with ``pay: end`` every turn earns the final value. Turns of a failed episode earn None.
 
     Raises:
         ConfigError: the protocol has no rewards.
@@ -101,20 +143,29 @@ def pay(protocol: Protocol, judge: Judge, episodes: Sequence[Episode], tasks: Ma
     bench = _bench(protocol, judge, rewards.verdict)
     turnwise = rewards.pay == "each_turn"
     views: list[JudgeView] = []
+    counts: list[int] = []
     for episode in episodes:
         task = tasks[episode.task]
-        views.extend(bench.prefixes(episode, task) if turnwise else [bench.view(episode, task)])
-    verdicts = iter(judge.judge(views))
+        new = bench.prefixes(episode, task) if turnwise else [bench.view(episode, task)]
+        views += new
+        counts.append(len(new))
+    verdicts = ask_judge(judge, views)
     paid = []
-    for episode in episodes:
+    start = 0
+    for episode, count in zip(episodes, counts, strict=True):
+        stages = verdicts[start : start + count]
+        start += count
         label = tasks[episode.task].label
-        stages = [next(verdicts) for _ in range(len(episode.turns) + 1 if turnwise else 1)]
         row: list[float | None] = []
-        for index, turn in enumerate(episode.turns):
-            if turnwise:
-                before, after = (_value(protocol, stages[at], turn.answer, label) for at in (index, index + 1))
+        stage, superstep = 0, -1
+        for turn in episode.turns:
+            if turn.superstep != superstep:
+                stage, superstep = stage + 1, turn.superstep
+            reward = None
+            if episode.error is None and turnwise:
+                before, after = (_value(protocol, stages[at], turn.answer, label) for at in (stage - 1, stage))
                 reward = None if before is None or after is None else after - before
-            else:
+            elif episode.error is None:
                 reward = _value(protocol, stages[0], turn.answer, label)
             if reward is not None and rewards.bad_quote:
                 reward += rewards.bad_quote * sum(not quote.good for quote in turn.quotes)
@@ -138,13 +189,12 @@ def _value(protocol: Protocol, verdict: Verdict, answer: int | None, label: int 
     expression = protocol.rewards.value
     names: dict[str, float] = {"margin": verdict.margin(answer)}
     if not expression.names <= names.keys():
-        choice = verdict.choice
         names["p"] = math.exp(verdict.logps[answer])
-        names["won"] = 0.5 if choice is None else float(choice == answer)
+        names["won"] = verdict.score(answer)
         if label is not None:
             names["correct"] = float(answer == label)
-    if missing := expression.names - names.keys() - protocol.params.keys():
+    if missing := expression.names - names.keys():
         raise ConfigError(
             f"rewards.value of '{protocol.name}' uses '{min(missing)}', which this task does not have (no label)"
         )
-    return float(expression({**protocol.params, **names}))
+    return float(expression(names))

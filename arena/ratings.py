@@ -12,7 +12,7 @@ bootstrap replicates are fitted in one batch.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -86,6 +86,12 @@ class Rating:
     wins: int
     ties: int
     losses: int
+
+
+def rating_of(row: Mapping[str, Any]) -> Rating:
+    """A rating from its fields as JSON has them, where an interval that cannot be had is null."""
+    plain: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
+    return Rating(**plain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,3 +221,12 @@ def _read_verdict(fields: dict[str, Any]) -> Verdict:
 
 def _numbers(values: Sequence[Any]) -> tuple[float, ...]:
     return tuple([float(value) if value.__class__ is str else value for value in values])
+
+
+def finite(data: Any) -> Any:
+    """``data`` with NaN and infinity, which JSON does not have, as None."""
+    if isinstance(data, Mapping):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from arena.protocols import Protocol, load_protocol
 from arena.protocols.draw import to_svg
 from arena.protocols.errors import StoreError, UserError
 from arena.protocols.records import Episode
-from arena.ratings import Rating, cross_play
+from arena.ratings import cross_play, rating_of
 from arena.report import Arm, ReportData, Section, Transcript, transcript_of, write_report
 from arena.running import accuracy, stored_tasks
 from arena.store import RunHandle, Store
@@ -62,7 +61,7 @@ def run_section(run: RunHandle) -> Section:
     judged = accuracy(episodes, tasks)
     protocol, notes = _protocol(run.config)
     stored = run.series("ratings").get(0, {})
-    ratings = [_rating(row) for row in stored.get("ratings", ())]
+    ratings = [rating_of(row) for row in stored.get("ratings", ())]
     if stored.get("note"):
         notes = [*notes, stored["note"]]
     matches = matches_of(protocol, episodes, tasks) if ratings and protocol else []
@@ -81,11 +80,6 @@ def run_section(run: RunHandle) -> Section:
         transcripts=_transcripts(run, episodes),
         notes=notes,
     )
-
-
-def _rating(row: Mapping[str, Any]) -> Rating:
-    plain: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
-    return Rating(**plain)
 
 
 def _protocol(config: Mapping[str, Any]) -> tuple[Protocol | None, list[str]]:

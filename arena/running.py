@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -27,6 +29,8 @@ __all__ = [
     "RunSummary",
     "accuracy",
     "balanced_plans",
+    "exchanged",
+    "fingerprint_tasks",
     "lineup_of",
     "play_stored",
     "record_tasks",
@@ -40,10 +44,11 @@ class Accuracy:
     """How often the verdict was the label, and on how many verdicts that rests."""
 
     interval: Interval | None
-    """None where no episode had both a label and a decidable verdict."""
+    """None where no decidable verdict was about a task with a label."""
     decidable: int
+    """Verdicts that can be used, with a label or without."""
     undecidable: Mapping[str, int]
-    """Status -> count of the verdicts that could not be used; ``episode failed`` where there is none."""
+    """Status -> count of the verdicts that cannot; ``episode failed`` where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,11 @@ class RunSummary:
     out: Path
 
 
+def exchanged(sides: tuple[int, ...]) -> tuple[int, ...]:
+    """The sides with the answers of the first two seats exchanged; of fewer than two answers, the same."""
+    return sides if len(sides) < 2 else (sides[1], sides[0], *sides[2:])
+
+
 def balanced_plans(
     prefix: str, protocol: Protocol, tasks: Iterable[Task], lineup: Mapping[str, Agent], *, both: bool
 ) -> list[Plan]:
@@ -92,7 +102,7 @@ def balanced_plans(
         sides = tuple(range(len(task.answers)))
         plans.append(Plan(f"{prefix}{task.id}/a", task, lineup, sides))
         if both and protocol.seats and len(sides) > 1:
-            plans.append(Plan(f"{prefix}{task.id}/b", task, lineup, (sides[1], sides[0], *sides[2:])))
+            plans.append(Plan(f"{prefix}{task.id}/b", task, lineup, exchanged(sides)))
     return plans
 
 
@@ -119,6 +129,15 @@ def record_tasks(run: RunHandle, tasks: Iterable[Task]) -> None:
     run.record("tasks", 0, rows)
 
 
+def fingerprint_tasks(tasks: Iterable[Task]) -> str:
+    """16 hex digits of the content of tasks, labels included: a resumed run must have the same."""
+    digest = hashlib.sha256()
+    for task in tasks:
+        row = [task.id, dict(task.fields), task.label, task.group]
+        digest.update(json.dumps(row, sort_keys=True, default=str).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]
+
+
 def stored_tasks(run: RunHandle) -> dict[str, Task]:
     """What `record_tasks` kept, by id."""
     rows = run.series("tasks").get(0, {})
@@ -132,20 +151,21 @@ def accuracy(episodes: Iterable[Episode], tasks: Mapping[str, Task]) -> Accuracy
     """
     scores: list[float] = []
     clusters: list[str] = []
+    decidable = 0
     undecidable: Counter[str] = Counter()
     for episode in episodes:
-        task = tasks[episode.task]
-        if episode.error is not None and not episode.verdicts:
-            undecidable["episode failed"] += 1
-        for verdict in list(episode.verdicts.values())[-1:]:
-            if not verdict.decidable:
-                undecidable[verdict.status.value] += 1
-            elif task.label is not None:
-                choice = verdict.choice
-                scores.append(0.5 if choice is None else float(choice == task.label))
+        task, verdict = tasks[episode.task], episode.verdict
+        if verdict is None:
+            undecidable["episode failed"] += episode.error is not None
+        elif not verdict.decidable:
+            undecidable[verdict.status.value] += 1
+        else:
+            decidable += 1
+            if task.label is not None:
+                scores.append(verdict.score(task.label))
                 clusters.append(task.cluster)
     interval = clustered_proportion(scores, clusters) if scores else None
-    return Accuracy(interval, len(scores), dict(sorted(undecidable.items())))
+    return Accuracy(interval, decidable, {reason: count for reason, count in sorted(undecidable.items()) if count})
 
 
 def lineup_of(protocol: Protocol, agents: Mapping[str, str], **context: Any) -> dict[str, Agent]:
@@ -214,7 +234,12 @@ def run_episodes(
     for task in tasks:
         protocol.check_task(task)
     engine = Engine(protocol, judges, seed=derive_seed(config.seed, "run"), concurrency=concurrency, on_turn=on_turn)
-    identity = {**asdict(config), "protocol_fingerprint": protocol.fingerprint}
+    identity = {
+        **asdict(config),
+        "protocol_fingerprint": protocol.fingerprint,
+        "tasks_fingerprint": fingerprint_tasks(tasks),
+        "judge_fingerprint": sorted({judge.name for judge in judges.values()}),
+    }
     with Store.open(out) as store:
         run = store.begin("run", identity, created=created, resume=resume)
         if on_start is not None:
@@ -236,7 +261,7 @@ def run_episodes(
 def _wins(protocol: Protocol, episodes: Iterable[Episode]) -> dict[str, int]:
     wins = dict.fromkeys(protocol.seats, 0)
     for episode in episodes:
-        for verdict in list(episode.verdicts.values())[-1:]:
+        if episode.verdict is not None:
             for seat, role in enumerate(protocol.seats):
-                wins[role] += verdict.decidable and verdict.choice == episode.sides[seat]
+                wins[role] += episode.verdict.choice == episode.sides[seat]
     return wins

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,12 +19,21 @@ from arena.protocols.documents import read_document, validate_model
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Episode, Task
 from arena.ratings import CrossPlay, Match, Rating, cross_play, elo_table
-from arena.running import Accuracy, accuracy, play_stored, record_tasks
+from arena.records_json import finite
+from arena.running import Accuracy, accuracy, exchanged, fingerprint_tasks, play_stored, record_tasks
 from arena.seeds import derive_seed
 from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
 
-__all__ = ["Standings", "TournamentConfig", "load_tournament", "matches_of", "pairing_plans", "run_tournament"]
+__all__ = [
+    "Standings",
+    "TournamentConfig",
+    "entered",
+    "load_tournament",
+    "matches_of",
+    "pairing_plans",
+    "run_tournament",
+]
 
 
 class TournamentConfig(BaseModel):
@@ -83,21 +91,42 @@ def load_tournament(path: Path) -> TournamentConfig:
     return config.model_copy(update=changes)
 
 
+class _Named:
+    """An agent under the name it plays by in a tournament."""
+
+    def __init__(self, name: str, agent: Agent) -> None:
+        self.name = name
+        self.act = agent.act
+
+
+def entered(name: str, lineup: Mapping[str, Agent]) -> dict[str, Agent]:
+    """The agents of a lineup under one name: that of the entry which is rated, whoever sits in its seats."""
+    named: dict[int, Agent] = {id(agent): _Named(name, agent) for agent in lineup.values()}
+    return {role: named[id(agent)] for role, agent in lineup.items()}
+
+
 def pairing_plans(
     protocol: Protocol, tasks: Sequence[Task], first: str, second: str, lineups: Mapping[str, Mapping[str, Agent]]
 ) -> list[Plan]:
     """Both games of a pairing on every task.
 
     The sides of a task are the same in both games, so that each agent argues each answer once, from the seat that goes
-    with it; sides alternate from task to task. ``lineups`` has for each name the agent it puts on each seat's role.
+    with it; sides alternate from task to task.
+
+    Args:
+        protocol: with two arguing seats.
+        tasks: to play on.
+        first: name of an entry.
+        second: name of another.
+        lineups: for each name the agents that it puts on the seats' roles, `entered` under that name.
     """
     if len(protocol.seats) != 2:
         raise ConfigError(f"protocol '{protocol.name}' has {len(protocol.seats)} arguing seats; a pairing needs two")
     left, right = protocol.seats
     plans = []
     for number, task in enumerate(tasks):
-        sides = (0, 1) if number % 2 == 0 else (1, 0)
-        sides = (*sides, *range(2, len(task.answers)))
+        sides = tuple(range(len(task.answers)))
+        sides = sides if number % 2 == 0 else exchanged(sides)
         for order, (a, b) in enumerate(((first, second), (second, first))):
             lineup = {left: lineups[a][left], right: lineups[b][right]}
             plans.append(Plan(f"{first}|{second}/{task.id}/{order}", task, lineup, sides))
@@ -105,28 +134,20 @@ def pairing_plans(
 
 
 def matches_of(protocol: Protocol, episodes: Iterable[Episode], tasks: Mapping[str, Task]) -> list[Match]:
-    """Decided games as matches; both games of a pair carry the same pair key. Undecidable verdicts are left out."""
+    """Decided games as matches; both games of a pair carry the same pair key.
+
+    Undecidable verdicts are left out, and so are verdicts for an answer that neither seat argued.
+    """
     left, right = protocol.seats
     matches = []
     for episode in episodes:
-        verdict = list(episode.verdicts.values())[-1] if episode.verdicts else None
-        if verdict is None or not verdict.decidable:
+        verdict, argued = episode.verdict, episode.sides[:2]
+        if verdict is None or not verdict.decidable or (verdict.choice is not None and verdict.choice not in argued):
             continue
-        choice = verdict.choice
-        score = 1.0 if choice == episode.sides[0] else 0.0 if choice == episode.sides[1] else 0.5
         pair = episode.key.rpartition("/")[0]
-        matches.append(
-            Match(episode.lineup[left], episode.lineup[right], score, task=tasks[episode.task].cluster, pair=pair)
-        )
+        names = episode.lineup[left], episode.lineup[right]
+        matches.append(Match(*names, verdict.score(argued[0]), task=tasks[episode.task].cluster, pair=pair))
     return matches
-
-
-class _Named:
-    """An agent under the name it has in the tournament."""
-
-    def __init__(self, name: str, agent: Agent) -> None:
-        self.name = name
-        self.act = agent.act
 
 
 def run_tournament(
@@ -153,15 +174,20 @@ def run_tournament(
         raise ConfigError(f"anchor '{config.anchor}' is not one of the agents: {', '.join(config.agents)}")
     lineups: dict[str, dict[str, Agent]] = {}
     for name, spec in config.agents.items():
-        agent: Agent = _Named(name, AGENTS.build(spec, tasks=taskset, seed=config.seed))
-        lineups[name] = dict.fromkeys(protocol.seats, agent)
+        agent = AGENTS.build(spec, tasks=taskset, judge=judge, seed=config.seed)
+        lineups[name] = entered(name, dict.fromkeys(protocol.seats, agent))
     plans = [
         plan
         for first, second in itertools.combinations(config.agents, 2)
         for plan in pairing_plans(protocol, tasks, first, second, lineups)
     ]
     engine = Engine(protocol, judge, seed=derive_seed(config.seed, "tournament"), concurrency=concurrency)
-    identity = {**config.model_dump(), "protocol_fingerprint": protocol.fingerprint}
+    identity = {
+        **config.model_dump(),
+        "protocol_fingerprint": protocol.fingerprint,
+        "tasks_fingerprint": fingerprint_tasks(tasks),
+        "judge_fingerprint": judge.name,
+    }
     with Store.open(out) as store:
         run = store.begin("tournament", identity, created=created, resume=resume)
         if on_start is not None:
@@ -190,23 +216,24 @@ def standings_of(
     """
     by_id = {task.id: task for task in tasks}
     matches = matches_of(protocol, episodes, by_id)
-    bootstrap = derive_seed(seed, "bootstrap")
-    note = ""
-    ratings: list[Rating] = []
-    if not any(match.first != match.second for match in matches):
-        note = f"no ratings: none of the {len(episodes)} games between two agents ended in a decidable verdict"
-    else:
-        try:
-            ratings = elo_table(matches, anchor=anchor, seed=bootstrap)
-        except ConfigError as error:
-            ratings = elo_table(matches, anchor=anchor, seed=bootstrap, l2=0.1)
-            note = f"ratings are pulled together by a prior (l2 = 0.1): {error}"
+    ratings, note = _rate(matches, anchor, derive_seed(seed, "bootstrap"))
+    if len(matches) < len(episodes):
+        left_out = (
+            f"{len(episodes) - len(matches)} of {len(episodes)} games had no decidable verdict for one of the seats"
+        )
+        note = f"{note}; {left_out}" if note else left_out
     standings = Standings(ratings, len(matches), accuracy(episodes, by_id), cross_play(matches), note)
     if run is not None:
-        run.record(series, 0, {"ratings": [_plain(rating) for rating in ratings], "note": note})
+        run.record(series, 0, finite({"ratings": [asdict(rating) for rating in ratings], "note": note}))
     return standings
 
 
-def _plain(rating: Rating) -> dict[str, Any]:
-    """The fields of a rating; an interval that one task alone cannot give is null."""
-    return {name: None if isinstance(x, float) and math.isnan(x) else x for name, x in asdict(rating).items()}
+def _rate(matches: Sequence[Match], anchor: str | None, seed: int) -> tuple[list[Rating], str]:
+    """Ratings by maximum likelihood, or with a prior and a note where that has no finite answer."""
+    if not any(match.first != match.second for match in matches):
+        return [], "no ratings: no game between two agents was decided"
+    try:
+        return elo_table(matches, anchor=anchor, seed=seed), ""
+    except ConfigError as error:
+        note = f"ratings are pulled together by a prior (l2 = 0.1): {error}"
+        return elo_table(matches, anchor=anchor, seed=seed, ties="half", l2=0.1), note

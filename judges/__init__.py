@@ -14,7 +14,15 @@ JUDGES: Registry[Judge] = Registry("judge")
 
 JUDGES.lazy("exact", "arena.judges.exact:ExactJudge", "knows the label: the right answer gets all the probability")
 JUDGES.lazy("match", "arena.judges.exact:MatchJudge", "reads which answer the last statement states, strictly")
-JUDGES.lazy("classifier", "arena.judges.classifier:load_classifier", "a trained network over quoted words")
-JUDGES.lazy("llm", "arena.judges.llm:llm_judge", "a language model, by log-probs of the answers in every order")
+JUDGES.lazy(
+    "classifier",
+    "arena.judges.classifier:load_classifier",
+    "a trained network over quoted words",
+    heavy=True,
+    needs=("path",),
+)
+JUDGES.lazy(
+    "llm", "arena.judges.llm:llm_judge", "a language model, by log-probs of the answers in every order", heavy=True
+)
 
 AGENTS.lazy("greedy-quotes", "arena.judges.greedy:greedy_quotes", "quotes what convinces the judge most")

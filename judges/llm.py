@@ -26,7 +26,7 @@ from arena.judges.reading import Ids, NetworkReader
 from arena.judges.types import JudgeView
 from arena.judges.verdicts import abstain, decide, normalise
 from arena.protocols.errors import ConfigError
-from arena.protocols.records import Sampling, Verdict
+from arena.protocols.records import Sampling, Verdict, VerdictStatus
 
 __all__ = ["LLMJudge", "llm_judge"]
 
@@ -109,7 +109,8 @@ class LLMJudge:
             if logps:
                 verdicts.append(decide(self.name, logps, evidence, self._say(view) if self.stated else None))
             else:
-                verdicts.append(abstain(self.name, evidence["reason"]))
+                status = VerdictStatus.TRUNCATED if "tokens" in evidence else VerdictStatus.ABSTAIN
+                verdicts.append(abstain(self.name, evidence["reason"], status))
         return verdicts
 
     def _key(self, view: JudgeView, index: int) -> Any:
@@ -135,6 +136,11 @@ class LLMJudge:
         for key, view in views.items():
             try:
                 orders, ids, forms, owners = self._questions(view)
+                longest = max(map(len, ids)) + max(len(form) for options in forms for form in options) - 1
+                if self.model.max_length is not None and longest > self.model.max_length:
+                    reason = f"the debate takes {longest} tokens and the model reads {self.model.max_length}"
+                    memo[key] = ((), {"reason": reason, "tokens": longest})
+                    continue
             except ConfigError as error:
                 memo[key] = ((), {"reason": str(error)})
                 continue

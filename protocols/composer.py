@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from arena.protocols.errors import Fault, SourceError
+from arena.protocols.errors import ConfigError, Fault, SourceError
 
-__all__ = ["KeyPath", "SourceNode", "compose", "read_scalar", "source_error", "spell"]
+__all__ = ["KeyPath", "SourceNode", "compose", "read_scalar", "read_value", "source_error", "spell"]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and list indices from the root of a document to a value."""
@@ -55,6 +55,35 @@ def read_scalar(text: str) -> Any:
     if _SPECIAL.fullmatch(text):
         return float(text.replace(".", ""))
     return text
+
+
+def read_value(text: str, *, nested: bool = False) -> Any:
+    """What a text from a command line stands for, by the rules of files: a scalar, or a text in quotes.
+
+    ``5``, ``3e-3``, ``true`` and ``null`` are what they look like, ``yes``, ``12:30`` and ``2020-01-01`` are texts, and
+    so is ``'5'``. Blanks at the ends do not count outside of quotes.
+
+    Args:
+        text: what stands behind the equals sign.
+        nested: read lists and mappings too: ``[0, 1]``, ``{kind: exact}``.
+
+    Raises:
+        ConfigError: a number with more than 300 digits, or brackets that hold no list or mapping.
+    """
+    text = text.strip()
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    if quoted or (nested and text[:1] in ("[", "{")):
+        try:
+            return compose(text, "").plain()
+        except SourceError as error:
+            if not quoted:
+                what = error.faults[0].what
+                raise ConfigError(f"{text!r} is no list or mapping ({what}); for a text write it in quotes") from None
+            return text  # such as 'a' and 'b'
+    try:
+        return read_scalar(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 @dataclass(slots=True)

@@ -16,10 +16,29 @@ from typing import Annotated, Any, TypeVar, Union
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from arena.protocols.composer import BREAK, MAX_BYTES, KeyPath, SourceNode, compose, read_scalar, source_error, spell
+from arena.protocols.composer import (
+    BREAK,
+    MAX_BYTES,
+    KeyPath,
+    SourceNode,
+    compose,
+    read_scalar,
+    read_value,
+    source_error,
+    spell,
+)
 from arena.protocols.errors import Fault, SourceError, suggest
 
-__all__ = ["Document", "KeyPath", "find_faults", "parse_document", "read_document", "read_scalar", "validate_model"]
+__all__ = [
+    "Document",
+    "KeyPath",
+    "find_faults",
+    "parse_document",
+    "read_document",
+    "read_scalar",
+    "read_value",
+    "validate_model",
+]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -32,11 +51,16 @@ class Document:
         self.text = text
         self.data: Any = root.plain()
         self._root = root
+        self._changed: set[KeyPath] = set()
         self._lines = BREAK.split(text)
 
     def has(self, path: KeyPath) -> bool:
         """Whether there is a value at ``path``."""
-        return self._find(path)[1] == len(path)
+        *parents, last = path or (None,)
+        inside = self.get(tuple(step for step in parents if step is not None)) if path else None
+        if isinstance(inside, dict):
+            return last in inside
+        return not path or (isinstance(inside, list) and isinstance(last, int) and 0 <= last < len(inside))
 
     def get(self, path: KeyPath) -> Any:
         """The plain value at ``path``; None if there is none."""
@@ -48,6 +72,24 @@ class Document:
                 return None
         return value
 
+    def change(self, path: KeyPath, value: Any) -> None:
+        """Put another value at ``path``, and mappings on the way to it; faults in it have no place in the file.
+
+        Raises:
+            SourceError: a value on the way is not a mapping.
+        """
+        inside, new = self.data, path
+        for depth, step in enumerate(path):
+            if not isinstance(inside, dict):
+                above, whole = spell(path[:depth]) or "the document", spell(path)
+                raise source_error(self.file, 0, 0, f"'{above}' is not a mapping, so '{whole}' cannot be set", whole)
+            if step not in inside:
+                new = min(new, path[: depth + 1], key=len)
+            if depth < len(path) - 1:
+                inside = inside.setdefault(step, {})
+        inside[path[-1]] = value
+        self._changed.add(new)
+
     def position(self, path: KeyPath, *, key: bool = False, offset: int | None = None) -> tuple[int, int]:
         """1-based line and column of the value at ``path``, or of the nearest value around it.
 
@@ -55,7 +97,12 @@ class Document:
             path: keys and indices from the root.
             key: the place of the key instead of its value.
             offset: count of characters into a text value; None is the beginning of the value, its quote included.
+
+        Returns:
+            (0, 0) for a value that `change` has put there.
         """
+        if any(path[: len(changed)] == changed for changed in self._changed):
+            return 0, 0
         node, depth = self._find(path)
         if key and depth == len(path) and path:
             parent, _ = self._find(path[:-1])
@@ -109,13 +156,14 @@ def read_document(path: str | Path) -> Document:
     """
     path = Path(path)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise source_error(str(path), 0, 0, f"the file is larger than {MAX_BYTES:,} bytes")
-        raw = path.read_bytes()
+        with path.open("rb") as stream:  # a pipe or a device has no size to ask for
+            raw = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise source_error(str(path), 0, 0, "there is no such file") from None
     except (OSError, ValueError) as error:
         raise source_error(str(path), 0, 0, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(raw) > MAX_BYTES:
+        raise source_error(str(path), 0, 0, f"the file is larger than {MAX_BYTES:,} bytes")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

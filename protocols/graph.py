@@ -28,8 +28,8 @@ class Role:
     """A seat in a protocol."""
 
     name: str
-    sees: frozenset[str]
-    """Task fields that the role may be shown."""
+    sees: tuple[str, ...]
+    """Task fields that the role may be shown, in the order of the file."""
     argues: int | None = None
     """Seat k argues ``answers[sides[k]]`` of the episode; None for a role that argues nothing."""
     hears: Literal["turns", "quotes"] = "turns"
@@ -158,13 +158,21 @@ class Protocol:
         """Whether the protocol can be run on ``task``.
 
         Raises:
-            ConfigError: a field is missing, or there are fewer answers than seats that argue.
+            ConfigError: a field is missing or cannot be quoted from, or there are fewer answers than seats that argue.
         """
         for name in self.required_fields:
             if task.fields.get(name) is None:
                 there = ", ".join(sorted(task.fields)) or "none"
                 raise ConfigError(
                     f"task '{task.id}' lacks '{name}', which protocol '{self.name}' needs (its fields: {there})"
+                )
+        for quoted in {node.quote.field for node in self.nodes.values() if node.quote}:
+            source: Any = task.fields.get(quoted)
+            items = (source,) if isinstance(source, str) else source
+            if items is not None and not (isinstance(items, list | tuple) and all(isinstance(i, str) for i in items)):
+                raise ConfigError(
+                    f"task '{task.id}': '{quoted}', which protocol '{self.name}' quotes from, must be a text or a list "
+                    f"of texts, not {source!r:.80}"
                 )
         answers: Any = task.fields.get("answers")
         if answers is None and not self.seats:

@@ -218,7 +218,7 @@ class _Compiler:
             if known_speakers and not is_judge and name not in speakers:
                 self.add(path, f"role '{name}' has no node: remove it, or write a node with 'speak: {name}'", key=True)
             opening = self.template((*path, "opening"), file.opening, name, file)
-            roles[name] = Role(name, frozenset(file.sees), file.argues, file.hears, opening, is_judge)
+            roles[name] = Role(name, tuple(dict.fromkeys(file.sees)), file.argues, file.hears, opening, is_judge)
         self.check_seats()
         return roles
 
@@ -271,7 +271,7 @@ class _Compiler:
             node = Node(
                 name=name,
                 kind=kind,
-                role=roles.get(role_name) or Role(role_name, frozenset()),
+                role=roles.get(role_name) or Role(role_name, ()),
                 order=len(nodes),
                 prompt=prompt,
                 cue=cue,

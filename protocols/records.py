@@ -177,6 +177,17 @@ class Verdict:
             return None
         return max(range(len(self.logps)), key=self.logps.__getitem__)
 
+    def score(self, answer: int) -> float:
+        """1 if the answer won, 0 if another did, 0.5 for a tie.
+
+        Raises:
+            ValueError: the verdict is not decidable.
+        """
+        if not self.decidable:
+            raise ValueError(f"a verdict with status {self.status} has no score")
+        choice = self.choice
+        return 0.5 if choice is None else float(choice == answer)
+
     def margin(self, answer: int) -> float:
         """log p(answer) - log p(best other), in nats.
 
@@ -204,10 +215,15 @@ class Episode:
     """Which answer (task order) each arguing seat argues: seat k argues ``answers[sides[k]]``."""
     turns: list[Turn] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    """Judge node -> verdict (the last, if the node ran more than once)."""
+    """Judge node -> verdict (the last, if the node ran more than once), in the order in which they were given."""
     stop: str = "end"
     """Why it stopped: ``end``, ``error``, ``cancelled``, ``budget``."""
     error: str | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The last verdict that was given: the one that counts in accuracies and ratings."""
+        return next(reversed(self.verdicts.values()), None)
 
     def turns_of(self, role: str) -> Sequence[Turn]:
         """The turns of one role, in order."""

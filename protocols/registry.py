@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-import yaml
-
+from arena.protocols.arguments import fit_arguments
+from arena.protocols.composer import read_value
 from arena.protocols.errors import ConfigError, UnknownNameError, suggest
 
 __all__ = ["Registry", "Spec", "parse_spec"]
@@ -43,7 +44,7 @@ class Spec:
 def parse_spec(value: str | Mapping[str, Any] | Spec) -> Spec:
     """Read ``kind:key=value,...`` or ``{kind: ..., ...}``.
 
-    Values are read as YAML scalars, so ``.8`` is a number; ``yes``/``no`` stay strings.
+    Values are read by `arena.protocols.documents.read_value`; commas inside of quotes are part of a text.
 
     Raises:
         ConfigError: the text is not of that form.
@@ -60,27 +61,35 @@ def parse_spec(value: str | Mapping[str, Any] | Spec) -> Spec:
     if not kind or (colon and not rest):
         raise ConfigError(f"{value!r} is not a spec: write NAME or NAME:key=value,key=value")
     args = {}
-    for item in rest.split(",") if rest else []:
+    for item in _items(rest):
         key, equals, text = item.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"{item!r} in {value!r} is not key=value")
-        args[key.strip()] = _scalar(text)
+            raise ConfigError(f"{item!r} in {value!r} is not key=value (a text with commas goes in quotes)")
+        if key.strip() in args:
+            raise ConfigError(f"'{key.strip()}' is given twice in {value!r}")
+        args[key.strip()] = read_value(text)
     return Spec(kind.strip(), args)
 
 
-def _scalar(text: str) -> Any:
-    if text.strip().lower() in {"yes", "no", "on", "off", "y", "n"}:
-        return text.strip()
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
+_ITEM = re.compile(r"""([^=,]*=\s*(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*")\s*|[^,]*)(,|\Z)""", re.S)
+
+
+def _items(text: str) -> Iterator[str]:
+    """The parts between commas that stand outside of quotes."""
+    start, more = 0, bool(text)
+    while more:
+        found = _ITEM.match(text, start)
+        assert found is not None  # its second branch matches whatever comes
+        yield found[1]
+        start, more = found.end(), found[2] == ","
 
 
 @dataclass(slots=True)
 class _Entry(Generic[T]):
     factory: Callable[..., T] | str
     summary: str
+    heavy: bool = False
+    needs: tuple[str, ...] = ()
 
     def load(self) -> Callable[..., T]:
         if isinstance(self.factory, str):
@@ -98,9 +107,17 @@ class Registry(Generic[T]):
         """What the things are, for messages: ``agent``, ``judge``, ``tasks``."""
         self._entries: dict[str, _Entry[T]] = {}
 
-    def lazy(self, name: str, path: str, summary: str) -> None:
-        """Name a factory by import path ``package.module:attribute`` without importing it."""
-        self._entries[name] = _Entry(path, summary)
+    def lazy(self, name: str, path: str, summary: str, *, heavy: bool = False, needs: tuple[str, ...] = ()) -> None:
+        """Name a factory by import path ``package.module:attribute`` without importing it.
+
+        Args:
+            name: kind in specs.
+            path: where the factory is.
+            summary: one line for listings.
+            heavy: importing it loads torch; `check` does not, and knows no more than ``needs``.
+            needs: arguments that a spec must give.
+        """
+        self._entries[name] = _Entry(path, summary, heavy, needs)
 
     def register(self, name: str, *, summary: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
         """Decorator: the function builds what ``name`` stands for; its keyword arguments are the spec's."""
@@ -133,22 +150,47 @@ class Registry(Generic[T]):
 
         Raises:
             UnknownNameError: no such kind.
-            ConfigError: an argument that the kind does not have, or one that is missing.
+            ConfigError: an argument that the kind does not have, one that is missing, or a value of another type.
         """
         spec = parse_spec(spec)
         factory = self.factory(spec.kind)
         parameters = inspect.signature(factory).parameters
+        given = {key: value for key, value in context.items() if key in parameters}
+        self._fit(spec, parameters, given)
+        return factory(**{**given, **fit_arguments(factory, spec.args, f"{self.sort} '{spec.kind}'")})
+
+    def check(self, spec: str | Mapping[str, Any] | Spec, context: Collection[str] = ()) -> None:
+        """Whether ``spec`` names something that `build` can build, as far as that is known without heavy imports.
+
+        Args:
+            spec: what to check.
+            context: names of the context that `build` will be given.
+
+        Raises:
+            UnknownNameError: no such kind.
+            ConfigError: an argument that the kind does not have, one that is missing, or a value of another type.
+        """
+        spec = parse_spec(spec)
+        entry = self._entries.get(spec.kind)
+        if entry is None or not (entry.heavy and isinstance(entry.factory, str)):
+            factory = self.factory(spec.kind)
+            self._fit(spec, inspect.signature(factory).parameters, context)
+            fit_arguments(factory, spec.args, f"{self.sort} '{spec.kind}'")
+        elif missing := [name for name in entry.needs if name not in spec.args]:
+            raise self._lacks(spec, missing[0])
+
+    def _fit(self, spec: Spec, parameters: Mapping[str, inspect.Parameter], context: Collection[str]) -> None:
         open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
         for key in spec.args:
             if key not in parameters and not open_ended:
                 raise ConfigError(f"'{key}' is not an argument of {self.sort} '{spec.kind}'.{suggest(key, parameters)}")
-        given = {key: value for key, value in context.items() if key in parameters}
-        arguments = {**given, **spec.args}
         for name, parameter in parameters.items():
             required = parameter.default is inspect.Parameter.empty and parameter.kind in (
                 inspect.Parameter.KEYWORD_ONLY,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
             )
-            if required and name not in arguments:
-                raise ConfigError(f"{self.sort} '{spec.kind}' needs '{name}': write {spec.kind}:{name}=...")
-        return factory(**arguments)
+            if required and name not in spec.args and name not in context:
+                raise self._lacks(spec, name)
+
+    def _lacks(self, spec: Spec, name: str) -> ConfigError:
+        return ConfigError(f"{self.sort} '{spec.kind}' needs '{name}': write {spec.kind}:{name}=...")

@@ -20,7 +20,7 @@ from arena.running import Accuracy, accuracy, balanced_plans, play_stored, recor
 from arena.seeds import derive_seed
 from arena.statistics import Interval, clustered_proportion
 from arena.store import RunHandle
-from arena.tournament import matches_of, pairing_plans, standings_of
+from arena.tournament import entered, matches_of, pairing_plans, standings_of
 from arena.training.recipe import Arm
 from arena.training.selfplay import Generation, Listener, World, build_agent
 
@@ -53,6 +53,8 @@ class Results:
     ratings: list[Rating]
     """By generation, generation 0 at Elo 0; empty without a tournament."""
     cross_play: CrossPlay | None
+    note: str
+    """What a reader of the ratings must know; empty where there is nothing."""
     exploitability: list[Interval]
     """For each generation: score of the exploiter against it minus one half, with its interval."""
 
@@ -113,8 +115,9 @@ def evaluate(
             episodes = stage.play(protocol, key, balanced_plans("", protocol, tasks, lineup, both=True))
             results[row] = ArmResult(accuracy(episodes, {t.id: t for t in tasks}), _bad_quotes(episodes), protocol.name)
     protocol = load_protocol(recipe.protocol, recipe.params)
-    ratings, cross = _tournament(protocol, tasks[: config.tournament], generations, stage)
-    return Results(results, ratings, cross, _exploit(protocol, tasks[: config.exploiter_tasks], generations, stage))
+    ratings, cross, note = _tournament(protocol, tasks[: config.tournament], generations, stage)
+    exploitability = _exploit(protocol, tasks[: config.exploiter_tasks], generations, stage)
+    return Results(results, ratings, cross, note, exploitability)
 
 
 def _params(world: World, arm: Arm) -> dict[str, Any]:
@@ -138,10 +141,10 @@ def _lineups(
 
 def _tournament(
     protocol: Protocol, tasks: Sequence[Task], generations: Sequence[Generation], stage: _Stage
-) -> tuple[list[Rating], CrossPlay | None]:
+) -> tuple[list[Rating], CrossPlay | None, str]:
     if not tasks or len(generations) < 2 or len(protocol.seats) != 2:
-        return [], None
-    lineups = {g.name: stage.lineup(g, tuple(protocol.seats)) for g in generations}
+        return [], None, ""
+    lineups = {g.name: entered(g.name, stage.lineup(g, protocol.seats)) for g in generations}
     plans = [
         plan
         for first, second in itertools.combinations(lineups, 2)
@@ -152,7 +155,8 @@ def _tournament(
         protocol, episodes, tasks, anchor=generations[0].name, seed=stage.world.seed, run=stage.run
     )
     order = [generation.name for generation in generations]
-    return sorted(standings.ratings, key=lambda rating: order.index(rating.name)), standings.scores
+    ratings = sorted(standings.ratings, key=lambda rating: order.index(rating.name))
+    return ratings, standings.scores, standings.note
 
 
 def _exploit(
@@ -162,10 +166,11 @@ def _exploit(
     if spec is None or len(protocol.seats) != 2:
         return []
     exploiter = build_agent(spec, stage.world)
-    roles = tuple(protocol.seats)
+    own = entered(exploiter.name, dict.fromkeys(protocol.seats, exploiter))
     plans = []
     for generation in generations:
-        lineups = {generation.name: stage.lineup(generation, roles), exploiter.name: dict.fromkeys(roles, exploiter)}
+        other = entered(generation.name, stage.lineup(generation, protocol.seats))
+        lineups = {generation.name: other, exploiter.name: own}
         plans += pairing_plans(protocol, tasks, exploiter.name, generation.name, lineups)
     episodes = stage.play(protocol, f"{stage.label}exploitability", plans)
     matches = matches_of(protocol, episodes, {task.id: task for task in tasks})

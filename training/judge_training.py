@@ -10,11 +10,12 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 
 from arena.agents.models import Model, open_model
@@ -26,13 +27,20 @@ from arena.judges.llm import LLMJudge
 from arena.judges.prompts import JudgePrompt
 from arena.judges.reading import last_hidden
 from arena.judges.types import JudgeView, Statement
+from arena.protocols.arguments import fit_arguments
 from arena.protocols.errors import ConfigError, suggest
 from arena.protocols.records import Quote, Task
 from arena.protocols.registry import Spec, parse_spec
 from arena.protocols.words import expand_words
 from arena.tasks import TaskSet
+from arena.training.trainers import TRAINERS
 
 __all__ = ["build_judge", "train_classifier_judge", "train_llm_judge"]
+
+Count = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Decay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
 """Called now and then with (step, steps, metrics)."""
@@ -57,8 +65,8 @@ def build_judge(
         return JUDGES.build(Spec(kind, dict(args)), seed=seed), {}
     if kind not in TRAINERS:
         JUDGES.factory(kind)  # a kind that does not exist is told first
-        raise ConfigError(f"judge '{kind}' cannot be trained; these can: {', '.join(TRAINERS)}")
-    trainer = TRAINERS[kind]
+        raise ConfigError(f"judge '{kind}' cannot be trained; these can: {', '.join(TRAINERS.names())}")
+    trainer = TRAINERS.factory(kind)
     given = {**args, **train}
     known = inspect.signature(trainer).parameters
     for key in given:
@@ -67,13 +75,9 @@ def build_judge(
     for name, parameter in known.items():
         if parameter.default is inspect.Parameter.empty and name not in given and name != "tasks":
             raise ConfigError(f"training a judge '{kind}' needs '{name}'")
-    judge = trainer(tasks.train, test=tasks.test, **{"seed": seed, **_pairs(given)}, progress=progress)
+    fitted = fit_arguments(trainer, given, f"training a judge '{kind}'")
+    judge = trainer(tasks.train, test=tasks.test, **{"seed": seed, **fitted}, progress=progress)
     return judge, judge.report
-
-
-def _pairs(given: Mapping[str, Any]) -> dict[str, Any]:
-    """``size: [1, 6]`` as YAML has it."""
-    return {key: tuple(value) if key == "size" else value for key, value in given.items()}
 
 
 def train_classifier_judge(
@@ -84,13 +88,13 @@ def train_classifier_judge(
     evidence_field: str = "evidence",
     size: tuple[int, int] = (1, 6),
     prefer: str | None = None,
-    prefer_share: float = 0.5,
+    prefer_share: Share = 0.5,
     class_field: str | None = "class",
-    steps: int = 1500,
-    batch: int = 256,
-    lr: float = 3e-3,
-    weight_decay: float = 0.05,
-    hidden: int = 128,
+    steps: Count = 1500,
+    batch: Count = 256,
+    lr: Rate = 3e-3,
+    weight_decay: Decay = 0.05,
+    hidden: Count = 128,
     test: Sequence[Task] = (),
     seed: int = 0,
     progress: Progress | None = None,
@@ -158,11 +162,11 @@ def train_llm_judge(
     prompt: str,
     evidence_field: str = "evidence",
     size: tuple[int, int] = (1, 4),
-    drop: float = 0.1,
-    steps: int = 500,
-    batch: int = 256,
-    lr: float = 5e-3,
-    weight_decay: float = 0.01,
+    drop: Share = 0.1,
+    steps: Count = 500,
+    batch: Count = 256,
+    lr: Rate = 5e-3,
+    weight_decay: Decay = 0.01,
     test: Sequence[Task] = (),
     seed: int = 0,
     progress: Progress | None = None,
@@ -331,10 +335,3 @@ def _one_cycle(step: int, steps: int, peak: float) -> float:
     else:
         low, high, share = peak, peak / 25e4, (step - warm) / max(steps - 1 - warm, 1)
     return low + (high - low) * (1 - math.cos(math.pi * min(share, 1.0))) / 2
-
-
-TRAINERS: dict[str, Callable[..., ClassifierJudge | LLMJudge]] = {
-    "classifier": train_classifier_judge,
-    "llm": train_llm_judge,
-}
-"""Kinds of judge that can be trained on random evidence."""

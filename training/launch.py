@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 import json
-import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,8 +24,12 @@ import torch
 
 from arena.judges.classifier import ClassifierJudge
 from arena.judges.llm import LLMJudge
+from arena.protocols import load_protocol
 from arena.ratings import CrossPlay
+from arena.records_json import finite
+from arena.running import fingerprint_tasks
 from arena.store import RunHandle, Store
+from arena.tasks import open_tasks
 from arena.training.evaluation import Results, evaluate
 from arena.training.recipe import Recipe
 from arena.training.selfplay import Listener, SelfPlay, Trained, World, build_world
@@ -75,6 +78,7 @@ def _tables(results: Results) -> dict[str, Any]:
         "elo_intervals": [[rating.low, rating.high] for rating in results.ratings],
         "exploitability": [interval.value for interval in results.exploitability],
         "exploitability_intervals": [[interval.low, interval.high] for interval in results.exploitability],
+        "note": results.note,
         "bad_quotes": [arm.bad_quotes for name, arm in results.arms.items() if "_gen" in name],
     }
 
@@ -82,8 +86,15 @@ def _tables(results: Results) -> dict[str, Any]:
 def _matrix(table: CrossPlay | None) -> dict[str, Any] | None:
     if table is None:
         return None
-    score = [[None if math.isnan(cell) else cell for cell in row] for row in table.score.tolist()]
-    return {"names": list(table.names), "score": score, "games": table.games.tolist()}
+    return {"names": list(table.names), "score": table.score.tolist(), "games": table.games.tolist()}
+
+
+def _protocols(recipe: Recipe) -> list[tuple[str, Mapping[str, Any]]]:
+    """All protocols that a recipe plays, with their parameters."""
+    others = [(arm.protocol, arm.params) for arm in recipe.evaluation.arms.values()]
+    if recipe.warm_start is not None:
+        others += [(mix.protocol, mix.params) for mix in recipe.warm_start.demonstrations]
+    return [(recipe.protocol, recipe.params), *((name, params) for name, params in others if name != recipe.protocol)]
 
 
 def launch(
@@ -114,20 +125,28 @@ def launch(
     from arena.training.reporting import write_combined_report
 
     started = time.perf_counter()
-    identity = {"recipe": recipe.model_dump(mode="json"), "seed": seed, "control": control}
+    tasks = open_tasks(recipe.tasks, seed=seed)
+    identity = {
+        "recipe": recipe.model_dump(mode="json"),
+        "seed": seed,
+        "control": control,
+        "protocol_fingerprints": {name: load_protocol(name, params).fingerprint for name, params in _protocols(recipe)},
+        "tasks_fingerprint": fingerprint_tasks([*tasks.train, *tasks.test]),
+    }
     with Store.open(out) as store, _one_setting(recipe.threads):
         run = store.begin("train", identity, created=created, resume=resume)
         (out / "config.json").write_text(json.dumps(identity, indent=2) + "\n")
         world = build_world(recipe, seed, on_event)
         if isinstance(world.judge, ClassifierJudge | LLMJudge) and recipe.judge.train is not None:
             world.judge.save(out / "judge")
-        trained = SelfPlay(world, out, on_event).run(resume=resume)
+        trained = SelfPlay(world, out, on_event).run(resume=resume, started=started)
+        ended = time.perf_counter()
         results = evaluate(world, trained.generations, run, on_event)
         shuffled = _control(world, trained, out, run, on_event, resume=resume) if control else None
-        seconds = {"trained": trained.seconds, "total": time.perf_counter() - started}
+        seconds = {"trained": trained.seconds, "total": trained.seconds + time.perf_counter() - ended}
         outcome = Outcome(recipe, seed, out, world, trained, results, shuffled, seconds)
-        plain = {"recipe": recipe.recipe, "seed": seed, **outcome.plain()}
-        (out / "results.json").write_text(json.dumps(plain, indent=2) + "\n")
+        plain = finite({"recipe": recipe.recipe, "seed": seed, **outcome.plain()})
+        (out / "results.json").write_text(json.dumps(plain, indent=2, allow_nan=False) + "\n")
         run.record("results", 0, plain)
         run.finish("done")
     write_combined_report(out / "report.html", [out], title=f"{recipe.recipe}, seed {seed}", created=created)

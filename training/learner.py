@@ -28,7 +28,7 @@ from torch.utils.checkpoint import checkpoint
 
 from arena.protocols.errors import ConfigError, NumericalError, ResumeError
 from arena.training.kl_control import KLController
-from arena.training.learner_config import KLConfig, LearnerConfig, ObjectiveConfig, learning_rate
+from arena.training.learner_config import KLConfig, LearnerConfig, ObjectiveConfig, OptimizerConfig, learning_rate
 from arena.training.objectives import Aggregate
 from arena.training.objectives.aggregate import token_weights
 from arena.training.objectives.kl import kl_from_logps, kl_per_token
@@ -83,16 +83,18 @@ class Learner:
 
     Args:
         model: holder of the network; all its parameters that require gradients are trained.
-        config: see `LearnerConfig`.
+        config: see `LearnerConfig`; an `OptimizerConfig` is enough for `sft`.
         seed: of the order of minibatches.
 
     Raises:
         ConfigError: nothing to train, or an architecture whose output layer cannot be taken apart.
     """
 
-    def __init__(self, model: HasNetwork, config: LearnerConfig, *, seed: int) -> None:
+    def __init__(self, model: HasNetwork, config: OptimizerConfig, *, seed: int) -> None:
         self.network = model.network
-        self.config = config
+        self.supervised_only = not isinstance(config, LearnerConfig)
+        """Whether only `sft` may be called: nothing says what `update` should minimise."""
+        self.config = config if isinstance(config, LearnerConfig) else LearnerConfig(**config.model_dump())
         self.parameters: dict[str, nn.Parameter] = {
             name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad
         }
@@ -111,7 +113,7 @@ class Learner:
             fused=True,
         )
         self._random = np.random.default_rng(seed)
-        kl = config.kl
+        kl = self.config.kl
         self.kl_control = KLController(
             kl.beta, target=kl.target, form=kl.form, gain=kl.gain, floor=kl.floor, ceiling=kl.ceiling
         )
@@ -145,9 +147,14 @@ class Learner:
             (1: only the pull to the reference).
 
         Raises:
-            ConfigError: a sequence lacks log-probs or advantages, or there is nothing to train, or no reference is set.
+            ConfigError: a sequence lacks log-probs or advantages, or there is nothing to train, or no reference is set,
+                or the learner was made for `sft` only.
             NumericalError: an input, the loss or a gradient is not finite; the optimizer has not moved since.
         """
+        if self.supervised_only:
+            raise ConfigError(
+                "this learner has an OptimizerConfig, enough for sft() only: make it with a LearnerConfig"
+            )
         sequences = _trainable(sequences)
         wrong = missing_logps(sequences) or missing_advantages(sequences)
         if wrong is not None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from arena.training.objectives import Aggregate, Level
 
-__all__ = ["KLConfig", "LearnerConfig", "ObjectiveConfig", "learning_rate"]
+__all__ = ["KLConfig", "LearnerConfig", "ObjectiveConfig", "OptimizerConfig", "inert_keys", "learning_rate"]
 
 
 class ObjectiveConfig(BaseModel):
@@ -66,8 +66,8 @@ class KLConfig(BaseModel):
         return self
 
 
-class LearnerConfig(BaseModel):
-    """How a policy learns."""
+class OptimizerConfig(BaseModel):
+    """How weights move; all that supervised learning needs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -87,12 +87,23 @@ class LearnerConfig(BaseModel):
     """Decoupled weight decay."""
     clip_norm: float | None = Field(1.0, gt=0.0)
     """Gradients with a larger norm are scaled down to it."""
+    micro_batch: int = Field(16384, ge=1)
+    """Most tokens in one forward pass; bounds memory and changes nothing else."""
+
+    @model_validator(mode="after")
+    def _schedule(self) -> OptimizerConfig:
+        if self.schedule != "constant" and self.total_steps <= self.warmup:
+            raise ValueError(f"schedule {self.schedule} needs total_steps above warmup {self.warmup}")
+        return self
+
+
+class LearnerConfig(OptimizerConfig):
+    """How a policy learns from rewards."""
+
     epochs: int = Field(1, ge=1)
     """Passes over the sequences of an update."""
     minibatches: int = Field(1, ge=1)
     """Optimizer steps a pass."""
-    micro_batch: int = Field(16384, ge=1)
-    """Most tokens in one forward pass; bounds memory and changes nothing else."""
     objective: ObjectiveConfig = ObjectiveConfig()
     """Clips, unit of the ratio and averaging of the policy gradient."""
     kl: KLConfig = KLConfig()
@@ -101,13 +112,29 @@ class LearnerConfig(BaseModel):
     """After an update that measured more than this (nats a turn), the next one only pulls back to the reference."""
 
     @model_validator(mode="after")
-    def _schedule(self) -> LearnerConfig:
-        if self.schedule != "constant" and self.total_steps <= self.warmup:
-            raise ValueError(f"schedule {self.schedule} needs total_steps above warmup {self.warmup}")
+    def _pull(self) -> LearnerConfig:
+        if self.max_kl is not None and self.kl.beta == 0.0:
+            raise ValueError(
+                "max_kl pulls back to the reference with kl.beta, which is 0: set kl.beta or remove max_kl"
+            )
         return self
 
 
-def learning_rate(config: LearnerConfig, step: int) -> float:
+def inert_keys(config: OptimizerConfig) -> list[tuple[tuple[str, ...], str]]:
+    """Keys that were given and change nothing, each as (its path inside the configuration, why and the way out)."""
+    found: list[tuple[tuple[str, ...], str]] = []
+    if config.schedule == "constant":
+        what = "has no effect with a constant schedule: set schedule or remove it"
+        given = config.model_fields_set
+        found += [((key,), f"'{key}' {what}") for key in ("final", "total_steps") if key in given]
+    if isinstance(config, LearnerConfig) and config.kl.target is None:
+        what = "has no effect while beta is fixed: set target (nats a turn) or remove it"
+        given = config.kl.model_fields_set
+        found += [(("kl", key), f"'{key}' {what}") for key in ("form", "gain", "floor", "ceiling") if key in given]
+    return found
+
+
+def learning_rate(config: OptimizerConfig, step: int) -> float:
     """Learning rate of the 0-based optimizer step; the schedule's end is kept after ``total_steps``."""
     if step < config.warmup:
         return config.lr * (step + 1) / config.warmup

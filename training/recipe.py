@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from arena.protocols.documents import Document, read_document, validate_model
-from arena.protocols.errors import ConfigError, Fault, SourceError, suggest
-from arena.training.learner_config import LearnerConfig
+from arena.protocols.documents import read_document, read_value, validate_model
+from arena.protocols.errors import ConfigError, suggest
+from arena.training.learner_config import LearnerConfig, OptimizerConfig
 
 __all__ = [
     "Arm",
@@ -103,7 +102,7 @@ class WarmStart(_Config):
     """Demonstrations of each task; they share the computation of its prompt."""
     fresh: int | None = Field(None, ge=1)
     """Steps with new demonstrations; later steps see the same ones again, in the same order. None: all are new."""
-    learner: LearnerConfig
+    learner: OptimizerConfig
     """Optimizer and schedule."""
     demonstrations: list[Mix] = Field(min_length=1)
     """Where demonstrations come from."""
@@ -118,8 +117,8 @@ class SelfPlayRecipe(_Config):
     """Optimizer steps per generation."""
     tasks: int = Field(32, ge=1)
     """Tasks a step."""
-    group: int = Field(8, ge=1)
-    """Episodes a task; they share seats and answers and are compared with each other."""
+    group: int = Field(8, ge=2)
+    """Episodes a task; they share seats and answers and are compared with each other, so one alone teaches nothing."""
     scale: Literal["batch", "group", "none"] = "batch"
     """What an advantage is divided by: the standard deviation of the batch, of its group, or nothing."""
     shuffle_advantages: bool = False
@@ -218,10 +217,14 @@ def recipes() -> dict[str, str]:
 def load_recipe(name_or_path: str | Path, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
     """Read a recipe: a shipped name or a file. ``overrides`` are dotted ``key=value``, such as ``self_play.steps=20``.
 
+    Values of overrides are read by `arena.protocols.documents.read_value`, lists and mappings in brackets too.
+
     Raises:
-        SourceError: the file has faults; all of them are told.
+        SourceError: the file has faults, or what it names does not exist or fit together; all of them are told.
         ConfigError: an override is not of that form.
     """
+    from arena.training.recipe_checks import check_recipe
+
     path = Path(name_or_path)
     if path.suffix not in (".yaml", ".yml"):
         shipped = LIBRARY / f"{name_or_path}.yaml"
@@ -235,8 +238,10 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] | Mapping[str
     _resolve(document.data, path.parent)
     pairs = overrides.items() if isinstance(overrides, Mapping) else [_pair(text) for text in overrides]
     for key, value in pairs:
-        _override(document, key, value)
-    return validate_model(document, Recipe)
+        document.change(tuple(key.split(".")), value)
+    recipe = validate_model(document, Recipe)
+    check_recipe(recipe, document)
+    return recipe
 
 
 def _resolve(data: Any, folder: Path) -> None:
@@ -257,21 +262,4 @@ def _pair(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ConfigError(f"'{text}' is not key=value: write for example self_play.steps=20")
-    try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        return key, value
-
-
-def _override(document: Document, key: str, value: Any) -> None:
-    data = document.data
-    *parents, last = key.split(".")
-    for parent in parents:
-        if not isinstance(data, dict) or not isinstance(data.setdefault(parent, {}), dict):
-            raise SourceError(
-                [Fault(str(document.file), 0, 0, key, f"'{parent}' is not a mapping, so '{key}' cannot be set")]
-            )
-        data = data[parent]
-    if not isinstance(data, dict):
-        raise ConfigError(f"'{key}' cannot be set")
-    data[last] = value
+    return key, read_value(value, nested=True)

@@ -16,7 +16,7 @@ from arena.protocols import load_protocol
 from arena.protocols.draw import to_svg
 from arena.protocols.errors import StoreError
 from arena.protocols.records import Episode
-from arena.ratings import CrossPlay, Rating
+from arena.ratings import CrossPlay, rating_of
 from arena.report import Arm, Curve, ReportData, Section, Transcript, transcript_of, write_report
 from arena.running import stored_tasks
 from arena.statistics import Interval
@@ -82,7 +82,7 @@ def training_section(folder: Path) -> tuple[Section, Plain]:
         graph_svg=to_svg(protocol),
         facts=_facts(recipe, results),
         arms=[_arm(name, row, baseline="_gen" not in name) for name, row in arms.items()],
-        ratings=_ratings(results),
+        ratings=[rating_of(row) for row in results["ratings"]],
         anchor="gen0" if results["elo"] else None,
         cross_play=_cross_play(results),
         curves=[*_training_curves(list(metrics_rows(folder / "metrics.jsonl")), recipe), *_generation_curves(results)],
@@ -121,10 +121,6 @@ def _facts(recipe: Recipe, results: Plain) -> dict[str, Any]:
 def _arm(name: str, row: Plain, *, baseline: bool) -> Arm:
     interval = None if row["accuracy"] is None else Interval(row["accuracy"], row["low"], row["high"], row["n"])
     return Arm(name, interval, row["decidable"], row["undecidable"], baseline)
-
-
-def _ratings(results: Plain) -> list[Rating]:
-    return [Rating(**row) for row in results["ratings"]]
 
 
 def _cross_play(results: Plain) -> CrossPlay | None:
@@ -203,6 +199,8 @@ def _notes(results: Plain) -> list[str]:
     notes = [
         "Intervals are 95 %, clustered by task: both seat orders of a task and all debates about it stay together."
     ]
+    if results["note"]:
+        notes.append(f"Ratings: {results['note']}.")
     if "control" in results:
         elo = ", ".join(f"{value:+.0f}" for value in results["control"]["elo"])
         notes.append(f"Control with shuffled advantages, Elo by generation: {elo}.")

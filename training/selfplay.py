@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,8 +31,9 @@ from arena.engine import Engine, Plan
 from arena.judges.types import Judge
 from arena.judging import Payoff, pay
 from arena.protocols import load_protocol
-from arena.protocols.errors import ArenaError, ConfigError
+from arena.protocols.errors import ArenaError, BackendError, ConfigError
 from arena.protocols.records import Episode, Sampling, Task
+from arena.running import exchanged
 from arena.seeds import derive_seed
 from arena.tasks import TaskSet, open_tasks
 from arena.training.advantages import assign_advantages, credit
@@ -176,9 +178,14 @@ class SelfPlay:
         self.already = 0.0
         """Seconds spent before a resume."""
 
-    def run(self, *, resume: bool = False) -> Trained:
-        """Train, or go on from the last finished generation."""
-        started = time.perf_counter()
+    def run(self, *, resume: bool = False, started: float | None = None) -> Trained:
+        """Train, or go on from the last finished generation.
+
+        Args:
+            resume: go on, if there is a checkpoint.
+            started: `time.perf_counter` of what counts as the beginning; None: now.
+        """
+        started = time.perf_counter() if started is None else started
         checkpoint = self.out / "checkpoint.pt"
         learners = self._learners()
         if resume and checkpoint.is_file():
@@ -297,6 +304,10 @@ class SelfPlay:
                 **self._facts(episodes, payoffs),
             }
             sequences = self._credited(episodes, payoffs, (number - 1) * config.steps + step)
+            if not sequences:
+                raise BackendError(
+                    f"generation {number}, step {step + 1}: no turn could be paid; {_causes(episodes, payoffs)}"
+                )
             for name, learner in learners.items():
                 metrics = learner.update([s for s in sequences if self.recipe.policy_of(s.role) == name])
                 self._publish(name)
@@ -339,12 +350,18 @@ class SelfPlay:
         verdicts = [
             (payoff.verdict, self.by_id[episode.task].label) for episode, payoff in zip(episodes, payoffs, strict=True)
         ]
+        unpaid = sum(
+            reward is None and turn.role in self.trained
+            for episode, payoff in zip(episodes, payoffs, strict=True)
+            for turn, reward in zip(episode.turns, payoff.rewards, strict=True)
+        )
         decidable = [(verdict, label) for verdict, label in verdicts if verdict.decidable]
         right = [0.5 if v.choice is None else float(v.choice == label) for v, label in decidable if label is not None]
         facts = {
             "episodes": float(len(episodes)),
             "bad_quotes": bad / max(1, len(turns)),
             "undecidable": 1 - len(decidable) / len(verdicts),
+            "unpaid_turns": float(unpaid),
         }
         if right:
             facts["accuracy"] = sum(right) / len(right)
@@ -474,9 +491,18 @@ def _paid(sequence: TrainingSequence, by_turn: Mapping[tuple[str, str, int], flo
     )
 
 
+def _causes(episodes: Sequence[Episode], payoffs: Sequence[Payoff]) -> str:
+    """Why turns were not paid: the commonest failures of episodes and reasons of verdicts."""
+    reasons = Counter(episode.error for episode in episodes if episode.error is not None)
+    for payoff in payoffs:
+        if not payoff.verdict.decidable:
+            reasons[f"verdict {payoff.verdict.status}: {payoff.verdict.evidence.get('reason', 'no reason given')}"] += 1
+    return "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3)) or "no turn argues an answer"
+
+
 def _sides(task: Task, flipped: bool) -> tuple[int, ...]:
     sides = tuple(range(len(task.answers)))
-    return (sides[1], sides[0], *sides[2:]) if flipped and len(sides) > 1 else sides
+    return exchanged(sides) if flipped else sides
 
 
 def _shares(shares: Sequence[float], total: int) -> list[int]:

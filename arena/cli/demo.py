@@ -24,6 +24,8 @@ from arena.protocols.errors import BackendError, ConfigError
 
 __all__ = ["command"]
 
+_PATIENCE = 10
+"""Seconds that a stopped training has to end by itself."""
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -68,9 +70,10 @@ def command(
 def _play(games: list[str], seed: int, folder: Path, control: bool, progress: Progress) -> dict[str, dict[str, Any]]:
     """Train all games side by side; when one fails, the others are stopped and the fault is told."""
     arrived: queue.Queue[tuple[str, dict[str, Any] | None]] = queue.Queue()
-    workers = {name: _start(name, seed, folder / name, control and name == "facts") for name in games}
+    workers: dict[str, subprocess.Popen[str]] = {}
     try:
-        for name, worker in workers.items():
+        for name in games:
+            workers[name] = worker = _start(name, seed, folder / name, control and name == "facts")
             threading.Thread(target=_listen, args=(name, worker, arrived), daemon=True).start()
         results: dict[str, dict[str, Any]] = {}
         open_ = set(games)
@@ -87,9 +90,13 @@ def _play(games: list[str], seed: int, folder: Path, control: bool, progress: Pr
         return results
     finally:
         for worker in workers.values():
-            if worker.poll() is None:
-                worker.terminate()
-            worker.wait()
+            worker.terminate()
+        for worker in workers.values():
+            try:
+                worker.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
 
 
 def _start(name: str, seed: int, folder: Path, control: bool) -> subprocess.Popen[str]:

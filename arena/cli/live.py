@@ -145,16 +145,16 @@ class Transcripts:
         self._followed = plan.key
         task = plan.task
         self._console.print()
-        self._console.print(Text(visible(task.question or task.id), style="bold"))
+        self._console.print(Text(_margined(task.question or task.id), style="bold"))
         if task.answers:
-            self._console.print(Text("  ".join(f"({i + 1}) {visible(text)}" for i, text in enumerate(task.answers))))
+            self._console.print(Text("  ".join(f"({i + 1}) {_margined(text)}" for i, text in enumerate(task.answers))))
 
     def _say(self, plan: Plan, turn: Turn) -> None:
         roles = list(plan.lineup)
         colour = _COLOURS[roles.index(turn.role) % len(_COLOURS)] if turn.role in roles else "white"
         argued = "" if turn.answer is None else f" for {visible(plan.task.answers[turn.answer])}"
         head = Text(f"{turn.role}{argued}: ", style=f"bold {colour}")
-        self._console.print(head.append(visible(turn.text), style="not bold default"))
+        self._console.print(head.append(_margined(turn.text), style="not bold default"))
         if notes := _notes(turn):
             self._console.print(Text(f"  [{notes}]", style="dim"))
 
@@ -163,6 +163,11 @@ class Transcripts:
             self._console.print(Text(f"{node}: {verdict_line(verdict, task)}", style="bold"))
         if episode.error is not None:
             self._console.print(Text(f"stopped: {visible(episode.error)}", style="red"))
+
+
+def _margined(text: str) -> str:
+    """Visible, and later lines with a mark in the margin: they cannot pass for another turn or for the verdict."""
+    return visible(text).replace("\n", "\n  \N{BOX DRAWINGS LIGHT VERTICAL} ")
 
 
 def _notes(turn: Turn) -> str:

@@ -36,6 +36,8 @@ def _tasks() -> dict[str, str]:
 
 
 def _agents() -> dict[str, str]:
+    import arena.judges
+    import arena.tasks  # noqa: F401 - both name agents of their own
     from arena.agents import AGENTS
 
     return AGENTS.names()

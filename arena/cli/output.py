@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,9 +18,13 @@ from rich.text import Text
 
 from arena.protocols.errors import ConfigError
 
+if TYPE_CHECKING:
+    from arena.running import Accuracy
+
 __all__ = [
     "AsJson",
     "SetParams",
+    "Terminal",
     "console",
     "new_folder",
     "now",
@@ -28,6 +32,7 @@ __all__ = [
     "print_ratings",
     "print_table",
     "read_assignments",
+    "verdict_rows",
     "visible",
 ]
 
@@ -37,18 +42,27 @@ SetParams = Annotated[
 ]
 
 _WIDE = 10_000
-# C0 and C1 controls except tab and line feed, and the bidirectional controls of Unicode.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# C0 and C1 controls except tab and line feed, the bidirectional controls of Unicode, and halves of surrogate pairs.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class Terminal(Console):
+    """A console that leaves a closed pipe to the frame, which knows the exit code."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what the frame looks for."""
+        raise BrokenPipeError
 
 
 def console() -> Console:
     """Standard output; unlimited width when it is not a terminal, so that nothing is cut for `grep`."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+    return Terminal(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
 
 
 def print_json(data: Any) -> None:
     """``data`` as indented JSON on standard output; NaN and infinity, which JSON does not have, become null."""
-    typer.echo(json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, indent=2))
+    plain_ascii = "utf" not in (getattr(sys.stdout, "encoding", None) or "").lower()
+    typer.echo(json.dumps(_finite(data), ensure_ascii=plain_ascii, allow_nan=False, indent=2))
 
 
 def _finite(data: Any) -> Any:
@@ -71,8 +85,8 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, right:
     console().print(table)
 
 
-def print_ratings(ratings: Sequence[Mapping[str, Any]]) -> None:
-    """A table of ratings (the fields of `arena.ratings.Rating`), in the order given."""
+def print_ratings(ratings: Sequence[Mapping[str, Any]], note: str) -> None:
+    """A table of ratings (the fields of `arena.ratings.Rating`), in the order given, and what must be known of them."""
 
     def points(value: float | None) -> str:
         return "?" if value is None or not math.isfinite(value) else f"{value:+.0f}"
@@ -87,8 +101,20 @@ def print_ratings(ratings: Sequence[Mapping[str, Any]]) -> None:
         ]
         for row in ratings
     ]
-    headers = ["agent", "Elo", "95 % interval", *counts]
-    print_table(headers, rows, right=headers[1:])
+    if rows:
+        headers = ["agent", "Elo", "95 % interval", *counts]
+        print_table(headers, rows, right=headers[1:])
+    if note:
+        typer.echo(f"note: {note}")
+
+
+def verdict_rows(accuracy: Accuracy) -> list[tuple[str, str]]:
+    """How many verdicts can be used, why the others cannot, and the share that is right where tasks have labels."""
+    undecidable = ", ".join(f"{count} {status}" for status, count in accuracy.undecidable.items())
+    rows = [("verdicts", f"{accuracy.decidable} decidable" + (f"; {undecidable}" if undecidable else ""))]
+    if (interval := accuracy.interval) is not None:
+        rows.append(("accuracy", f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"))
+    return rows
 
 
 def visible(text: str) -> str:
@@ -109,12 +135,12 @@ def new_folder(name: str) -> Path:
 
 
 def read_assignments(items: Sequence[str] | None, option: str) -> Mapping[str, Any]:
-    """``["rounds=5", "words=80"]`` -> ``{"rounds": 5, "words": 80}``; values are YAML scalars, quoted ones text.
+    """``["rounds=5", "words=80"]`` -> ``{"rounds": 5, "words": 80}``; see `arena.protocols.documents.read_value`.
 
     Raises:
         ConfigError: an item is not NAME=VALUE, or a name comes twice.
     """
-    from arena.protocols.documents import read_scalar
+    from arena.protocols.documents import read_value
 
     found: dict[str, Any] = {}
     for item in items or ():
@@ -123,6 +149,5 @@ def read_assignments(items: Sequence[str] | None, option: str) -> Mapping[str, A
             raise ConfigError(f"{option} {item!r} is not NAME=VALUE")
         if name.strip() in found:
             raise ConfigError(f"{option} gives '{name.strip()}' twice")
-        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-        found[name.strip()] = value[1:-1] if quoted else read_scalar(value)
+        found[name.strip()] = read_value(value)
     return found

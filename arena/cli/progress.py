@@ -10,11 +10,10 @@ from types import TracebackType
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from arena.cli.output import print_table
+from arena.cli.output import Terminal, print_table
 
 __all__ = ["Progress", "print_outcome"]
 
@@ -37,7 +36,7 @@ class Progress:
 
     def __init__(self, names: Sequence[str], *, events: bool = False, quiet: bool = False) -> None:
         self._events = events
-        self._console = Console(stderr=quiet, highlight=False)
+        self._console = Terminal(stderr=quiet, highlight=False)
         self._rows: dict[str, dict[str, Any]] = {name: {} for name in names}
         self._started = time.monotonic()
         self._told: dict[str, tuple[Any, ...]] = {}

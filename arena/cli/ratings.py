@@ -17,7 +17,7 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of a tournament or a training.")],
     as_json: AsJson = False,
 ) -> None:
-    """Print the Bradley-Terry ratings of a run, in Elo points with 95 % intervals."""
+    """Print the Bradley-Terry ratings of a run, in Elo points with 95 % intervals, and what is to be known of them."""
     from arena.store import Store
 
     with Store.open(folder, create=False) as store:
@@ -28,8 +28,8 @@ def command(
         raise StoreError(
             f"{folder} holds a {run.kind} without ratings (status {run.status}); a finished tournament has them"
         )
-    latest = {"ratings": tables[max(tables)]["ratings"]}
+    latest = {name: tables[max(tables)][name] for name in ("ratings", "note")}
     if as_json:
         print_json(latest)
     else:
-        print_ratings(latest["ratings"])
+        print_ratings(latest["ratings"], latest["note"])

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import BaseModel, ConfigDict, Field
 
-from arena.cli.output import AsJson, SetParams, new_folder, now, print_json, print_table, read_assignments
+from arena.cli.output import (
+    AsJson,
+    SetParams,
+    new_folder,
+    now,
+    print_json,
+    print_table,
+    read_assignments,
+    verdict_rows,
+)
 from arena.protocols.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -153,15 +162,11 @@ def _lineup(items: list[str] | None) -> Mapping[str, str]:
 
 
 def _show(summary: RunSummary) -> None:
-    interval = summary.accuracy.interval
-    undecidable = ", ".join(f"{count} {status}" for status, count in summary.accuracy.undecidable.items())
     rows = [
         ("episodes", f"{summary.episodes}" + (f", {summary.failed} of them failed" if summary.failed else "")),
         ("turns", ", ".join(f"{count} {status}" for status, count in summary.turns.items()) or "none"),
-        ("verdicts", f"{summary.accuracy.decidable} decidable" + (f"; {undecidable}" if undecidable else "")),
+        *verdict_rows(summary.accuracy),
     ]
-    if interval is not None:
-        rows.append(("accuracy", f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"))
     rows += [(f"won by {role}", f"{count}") for role, count in summary.wins.items()]
     typer.echo("")
     print_table(["run", str(summary.out)], rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arena.cli.output import AsJson, new_folder, now, print_json, print_ratings, print_table
+from arena.cli.output import AsJson, new_folder, now, print_json, print_ratings, print_table, verdict_rows
 
 if TYPE_CHECKING:
     from arena.tournament import TournamentConfig
@@ -56,11 +56,11 @@ def command(
     if as_json:
         print_json({**asdict(standings), "out": str(folder)})
         return
-    if standings.ratings:
-        print_ratings([asdict(rating) for rating in standings.ratings])
-    if standings.note:
-        typer.echo(f"note: {standings.note}")
-    typer.echo(f"\n{standings.matches} decided games in {folder}")
+    print_ratings([asdict(rating) for rating in standings.ratings], standings.note)
+    typer.echo("")
+    print_table(
+        ["tournament", str(folder)], [("decided games", str(standings.matches)), *verdict_rows(standings.accuracy)]
+    )
 
 
 def _count(config: TournamentConfig) -> dict[str, Any]:
@@ -68,13 +68,12 @@ def _count(config: TournamentConfig) -> dict[str, Any]:
     from arena.agents import AGENTS
     from arena.judges import JUDGES
     from arena.protocols import load_protocol
-    from arena.protocols.registry import parse_spec
     from arena.tasks import open_tasks
 
     protocol = load_protocol(config.protocol, config.params)
     for spec in config.agents.values():
-        AGENTS.factory(parse_spec(spec).kind)
-    JUDGES.factory(parse_spec(config.judge).kind)
+        AGENTS.check(spec, ("judge", "seed", "tasks"))
+    JUDGES.check(config.judge, ("seed",))
     tasks = list(open_tasks(config.tasks, seed=config.seed).test)[: config.n]
     for task in tasks:
         protocol.check_task(task)

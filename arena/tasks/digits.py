@@ -53,7 +53,7 @@ def digits(*, seed: int = 0) -> TaskSet:
     (sixteen words), ``class`` (the right word; no protocol shows it) and ``candidates`` (all classes).
     """
     levels, classes = _images()
-    rng = np.random.default_rng([seed, 0xD161])
+    rng = np.random.default_rng([seed % 2**64, 0xD161])
     order = rng.permutation(len(classes))
     wrong = (classes + rng.integers(1, 10, len(classes))) % 10
     right_first = rng.random(len(classes)) < 0.5

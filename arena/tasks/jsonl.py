@@ -9,6 +9,7 @@ line number); `group` names tasks that belong together in statistics. Every othe
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ MAX_BYTES = 200 * 1024 * 1024
 MAX_LINE = 1024 * 1024
 MAX_ANSWERS = 26
 """Answers are labelled A to Z."""
+_HALF = re.compile("[\ud800-\udfff]")
 MAX_FAULTS = 50
 """Faults that are told at once."""
 
@@ -49,7 +51,7 @@ def jsonl(*, path: str, held_out: float = 0.0, seed: int = 0) -> TaskSet:
     count = round(held_out * len(groups)) if 0 < held_out < 1 else 0
     if not 0 < count < len(groups):
         raise ConfigError(f"held_out={held_out}: of {len(groups)} groups of tasks, at least one must be on each side")
-    order = np.random.default_rng([seed, 0x0D5]).permutation(len(groups))
+    order = np.random.default_rng([seed % 2**64, 0x0D5]).permutation(len(groups))
     held = {groups[index] for index in order[:count]}
     return TaskSet(
         f"jsonl:path={path},held_out={held_out},seed={seed}",
@@ -102,11 +104,12 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
         return SourceError([Fault(str(file), line, 0 if line == 0 else 1, "", what)])
 
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise fault(0, f"the file is larger than {MAX_BYTES // 2**20} MiB: split it")
-        raw = file.read_bytes()
+        with file.open("rb") as stream:  # a pipe or a device has no size to ask for
+            raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise fault(0, f"cannot be read: {error.strerror or error}") from None
+    if len(raw) > MAX_BYTES:
+        raise fault(0, f"the file is larger than {MAX_BYTES // 2**20} MiB: split it")
     # Only line feeds end a line: a JSON text may hold other separators, such as U+2028.
     for number, data in enumerate(raw.split(b"\n"), start=1):
         if len(data) > MAX_LINE:
@@ -139,6 +142,8 @@ def _object(line: str) -> dict[str, Any]:
         raise _LineError("", "is nested too deeply") from None
     except ValueError as error:  # such as an integer of more than 4300 digits
         raise _LineError("", f"is not JSON: {error}") from None
+    if "\\u" in line and _HALF.search(json.dumps(value, ensure_ascii=False)):
+        raise _LineError("", "holds half of a surrogate pair (such as \\ud83d alone), which is no character")
     if not isinstance(value, dict):
         raise _LineError("", f'must be a JSON object {{"question": ..., "answers": [...]}}, not {_short(value)}')
     return value

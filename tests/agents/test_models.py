@@ -8,7 +8,7 @@ import torch
 
 from arena.agents import AGENTS
 from arena.agents.encoders import WordEncoder
-from arena.agents.models import add_lora, load_model, open_model, tiny
+from arena.agents.models import add_lora, check_lora, check_model, load_model, open_model, tiny
 from arena.protocols.errors import ConfigError
 
 WORDS = "claims A B d{0..9} b{0..3}={0..4}"
@@ -103,3 +103,29 @@ def test_agents_of_one_spec_share_the_network_and_trainers_get_their_own(tmp_pat
 def test_a_model_that_cannot_be_opened_says_why(spec: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         open_model(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "way_out"),
+    [
+        ({"kind": "tinny", "words": "a"}, "Did you mean 'tiny'"),
+        ("tinny:words=a", "Did you mean 'tiny'"),
+        ("smolm2", "Did you mean 'smollm2'"),
+        ("a/b/c", "Kinds are"),
+        ("generation", "needs 'path'"),
+        ({"kind": "tiny", "words": "a", "hiden": 8}, "Did you mean 'hidden'"),
+        ({"kind": "tiny", "words": "{0..x}"}, "0..x"),
+        ({"kind": "tiny", "words": 5}, "neither a text nor a list"),
+    ],
+)
+def test_a_model_that_cannot_be_opened_is_refused_before_anything_is_opened(spec: Any, way_out: str) -> None:
+    with pytest.raises(ConfigError, match=way_out):
+        check_model(spec)
+
+
+def test_what_could_be_opened_passes_unopened(tmp_path: Path) -> None:
+    for spec in ("smollm2", "gpt2", "org/model-1.5B", str(tmp_path), "tiny:words=a b", {"kind": "hf", "model": "x"}):
+        check_model(spec)
+    check_lora({"r": 4, "targets": ["q_proj"]})
+    with pytest.raises(ConfigError, match="Did you mean 'alpha'"):
+        check_lora({"alfa": 4})

@@ -108,3 +108,37 @@ def test_a_protocol_without_rewards_cannot_be_trained_on(tmp_path: Path) -> None
     path.write_text("\n".join(line for line in text.splitlines() if not line.startswith("rewards")))
     with pytest.raises(ConfigError, match="has no 'rewards:'"):
         pay(load_protocol(path), Counting(), [], {})
+
+
+def test_turns_of_one_superstep_share_the_change_that_it_made(tmp_path: Path) -> None:
+    path = tmp_path / "game.yaml"
+    text = GAME.format(value="margin", pay="each_turn")
+    path.write_text(
+        text.replace("start -> one -> two -> verdict", "start -> one & two -> verdict").replace(
+            "  - {from: two, to: one, times: 1}\n", ""
+        )
+    )
+    protocol = load_protocol(path)
+    # Both quote at the same time and blindly: two good quotes move the margin to 2 for the first and -2 for the second.
+    assert play(protocol, ["e1"], ["e2"], Counting()) == pytest.approx([2.0, -2.0])
+
+
+class Fails(Counting):
+    """Fails on views with a quote of e3, and on every batch that holds one."""
+
+    def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
+        if any("e3" in view.quotes() for view in views):
+            raise TimeoutError("no answer")
+        return super().judge(views)
+
+
+def test_a_judge_that_fails_on_one_transcript_pays_the_others(tmp_path: Path) -> None:
+    protocol = game(tmp_path, "margin", "end")
+    second = from_list(["e2", "zz"])
+    plans = [Plan(f"e{i}", TASK, {"first": from_list([f"e{i}", "no"]), "second": second}) for i in (1, 3)]
+    episodes = Engine(protocol, Fails(), seed=0, judging=False).play(plans)
+    payoffs = pay(protocol, Fails(), episodes, {"t": TASK})
+    assert payoffs[0].rewards == pytest.approx([2.0, -2.0, 1.5, -2.5])
+    assert payoffs[1].rewards == [None] * 4
+    assert payoffs[1].verdict.status is VerdictStatus.TRANSPORT
+    assert "no answer" in payoffs[1].verdict.evidence["reason"]

@@ -11,8 +11,9 @@ from arena.protocols.errors import ConfigError
 
 
 def test_values_after_set_are_yaml_scalars_and_quotes_keep_text() -> None:
-    given = ["rounds=5", "temperature=.8", "mode=no", "flag=true", "name='5'", "text=a=b: c"]
+    given = ["rounds=5", "temperature=.8", "mode=no", "flag=true", "name='5'", "text=a=b: c", "lr=3e-3", "at=12:30"]
     expected = {"rounds": 5, "temperature": 0.8, "mode": "no", "flag": True, "name": "5", "text": "a=b: c"}
+    expected |= {"lr": 0.003, "at": "12:30"}
     assert read_assignments(given, "--set") == expected
 
 

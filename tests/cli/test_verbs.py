@@ -207,10 +207,26 @@ def test_a_tournament_whose_judge_heeds_the_label_alone_ends_in_equal_ratings() 
     for rating in standings["ratings"]:
         assert (rating["games"], rating["wins"], rating["losses"]) == (12, 6, 6)
         assert rating["elo"] == pytest.approx(0, abs=1e-6)
-    assert json.loads(arena("ratings", "cup", "--json"))["ratings"] == standings["ratings"]
+    assert json.loads(arena("ratings", "cup", "--json")) == {"ratings": standings["ratings"], "note": ""}
     assert [line.split()[0] for line in arena("ratings", "cup").splitlines()[1:]] == [
         r["name"] for r in standings["ratings"]
     ]
+
+
+def test_a_tournament_tells_what_was_decided_what_was_not_and_how_ratings_were_made() -> None:
+    """Who says 'yes' decides question t1 for 'yes', and nothing else; the other agents never decide anything."""
+    say_yes = {"ann": "fixed:text=yes", "bob": "fixed:text=maybe"}
+    tournament(judge="match", agents=say_yes, n=1)
+    text = arena("tournament", "t.yaml", "--out", "cup").splitlines()
+    rows = dict(line.split(maxsplit=1) for line in text if line.startswith(("verdicts", "accuracy", "note")))
+    assert rows["verdicts"].strip() == "1 decidable; 1 parse_error"
+    assert rows["accuracy"].startswith("1.000 [")
+    assert "1 of 2 games" in rows["note:"]
+    assert any(line.startswith("note: ") and rows["note:"] in line for line in arena("ratings", "cup").splitlines())
+    assert json.loads(arena("ratings", "cup", "--json"))["note"] == rows["note:"]
+    tournament(judge="match", agents={"ann": "silent", "bob": "silent"}, n=1)
+    assert "2 parse_error" in arena("tournament", "t.yaml", "--out", "mute")
+    assert arena("ratings", "mute").startswith("note: no ratings")
 
 
 def test_report_is_one_page_with_the_transcripts_and_nothing_from_elsewhere() -> None:
@@ -234,6 +250,8 @@ def test_report_is_one_page_with_the_transcripts_and_nothing_from_elsewhere() ->
 def test_a_dry_run_of_a_tournament_finds_what_the_real_one_would_stumble_over() -> None:
     tournament(agents={"ann": "fixed:text=a", "bob": "fixd:text=b"})
     assert "Did you mean 'fixed'" in mistake("tournament", "t.yaml", "--dry-run")
+    tournament(agents={"ann": "fixed:txt=a", "bob": "greedy-quotes"})
+    assert "Did you mean 'text'" in mistake("tournament", "t.yaml", "--dry-run")
     tournament(judge="exakt")
     assert "Did you mean 'exact'" in mistake("tournament", "t.yaml", "--dry-run")
     tournament(protcol="p.yaml")
@@ -278,6 +296,20 @@ def test_ls_names_things_with_a_line_about_each(kind: str) -> None:
     assert listed
     assert all(entry["name"] and entry["summary"] for entry in listed)
     assert [line.split()[0] for line in arena("ls", kind).splitlines()[1:]] == [entry["name"] for entry in listed]
+
+
+def test_ls_agents_names_those_that_come_with_tasks_and_judges() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "arena", "ls", "agents", "--json"], capture_output=True, text=True, check=True
+    )
+    assert {"greedy-quotes", "digits-demonstrator", "random-quotes"} <= {row["name"] for row in json.loads(done.stdout)}
+
+
+def test_what_is_wrong_with_a_recipe_shows_before_it_is_trained() -> None:
+    assert "Did you mean 'greedy-quotes'" in mistake("train", "facts", "evaluation.exploiter=gredy-quotes")
+    assert "max_kl: 'yes' is not a number" in mistake("train", "facts", "self_play.learner.max_kl=yes")
+    Path("r.yaml").write_text("recipe: r\ntasks: fact\n")
+    assert CliRunner().invoke(app, ["validate", "r.yaml"]).exit_code == 2
 
 
 @pytest.mark.parametrize("kind", ["protocol", "recipe", "tournament", "run"])

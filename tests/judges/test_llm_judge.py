@@ -204,3 +204,11 @@ def test_smollm2_judges_a_transcript_and_is_blind_to_the_listing_of_answers():
     assert first.logps == pytest.approx(second.logps[::-1], abs=1e-5)
     assert first.evidence["mass"] > 0.3  # it really answers with a letter
     assert first.stated in (0, 1, None)
+
+
+def test_a_debate_that_does_not_fit_the_model_is_truncated_and_not_guessed():
+    small = tiny(WORDS, hidden=16, intermediate=32, layers=1, heads=2, max_length=10)
+    fits, over = LLMJudge(small, PROMPT).judge([view(["x1"] * 4), view(["x1"] * 6)])
+    assert fits.status is VerdictStatus.SCORED  # <bos> claims ann bob evidence x1 x1 x1 x1 verdict: all ten
+    assert over.status is VerdictStatus.TRUNCATED
+    assert over.evidence["reason"] == "the debate takes 12 tokens and the model reads 10"

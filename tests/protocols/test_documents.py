@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from arena.protocols import SourceError, parse_document, read_document, validate_model
-from arena.protocols.documents import read_scalar
+from arena.protocols import ConfigError, SourceError, parse_document, read_document, validate_model
+from arena.protocols.documents import read_scalar, read_value
 
 
 def faults(text: str) -> list[str]:
@@ -45,6 +45,49 @@ def test_scalars_follow_yaml_1_2(text: str, value: Any) -> None:
     assert found == value
     assert type(found) is type(value)
     assert read_scalar(text) == value
+    assert read_value(f" {text} ") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("'5'", "5"),
+        ('"true"', "true"),
+        ("' a '", " a "),
+        ("'it''s'", "it's"),
+        ("'a' and 'b'", "'a' and 'b'"),
+        ("'", "'"),
+        ("", None),
+        ("a: b # c", "a: b # c"),
+        ("[1, 2", "[1, 2"),
+        ("{{ answer }}", "{{ answer }}"),
+    ],
+)
+def test_quotes_keep_a_value_text_and_brackets_are_text_unless_asked_for(text: str, value: Any) -> None:
+    assert read_value(text) == value
+
+
+def test_nested_values_are_read_where_they_are_asked_for() -> None:
+    assert read_value("[0, 1e5, no]", nested=True) == [0, 1e5, "no"]
+    assert read_value("{kind: exact}", nested=True) == {"kind": "exact"}
+    assert read_value("'{{ answer }}'", nested=True) == "{{ answer }}"
+    for bad in ("[1, 2", "{{ answer }}", "[a] b"):
+        with pytest.raises(ConfigError, match="write it in quotes"):
+            read_value(bad, nested=True)
+    with pytest.raises(ConfigError, match="too long"):
+        read_value("9" * 400)
+
+
+def test_a_changed_value_has_no_place_in_the_file() -> None:
+    document = parse_document("a: {b: 1}\nc: 2\n", "f.yaml")
+    document.change(("a", "b"), 5)
+    document.change(("d", "e", "f"), 6)
+    assert document.data == {"a": {"b": 5}, "c": 2, "d": {"e": {"f": 6}}}
+    assert document.has(("d", "e"))
+    places = {path: document.position(path) for path in (("a",), ("a", "b"), ("a", "b", "x"), ("c",), ("d",))}
+    assert list(places.values()) == [(1, 4), (0, 0), (0, 0), (2, 4), (0, 0)]
+    with pytest.raises(SourceError, match=r"f\.yaml:0:0: c\.x: 'c' is not a mapping, so 'c\.x' cannot be set"):
+        document.change(("c", "x"), 1)
 
 
 def test_keys_stay_as_written() -> None:

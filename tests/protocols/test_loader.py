@@ -327,7 +327,7 @@ def test_a_compiled_protocol() -> None:
     assert protocol.judge_nodes == ("verdict",)
     assert protocol.required_fields == ("question", "answers", "passage")
     assert protocol.roles["judge"].is_judge
-    assert protocol.roles["con"].sees == {"question", "answers", "passage"}
+    assert protocol.roles["con"].sees == ("question", "answers", "passage")
     assert protocol.nodes["verdict"].role is protocol.roles["judge"]
     assert protocol.rewards is not None
     assert (protocol.rewards.pay, protocol.rewards.bad_quote) == ("end", -1.0)

@@ -11,7 +11,19 @@ def test_specs_are_read_from_text_and_mappings() -> None:
     )
     assert parse_spec({"kind": "hf", "n": 3}) == Spec("hf", {"n": 3})
     assert str(Spec("hf", {"n": 3})) == "hf:n=3"
-    for bad in ("", ":", "hf:", "hf:x", "hf:=1", {"n": 3}):
+    assert parse_spec("fixed:text=12:30,day=2020-01-01,many=1_000,rate=3e-3,none=null").args == {
+        "text": "12:30",
+        "day": "2020-01-01",
+        "many": "1_000",
+        "rate": 0.003,
+        "none": None,
+    }
+    assert parse_spec("""fixed:text='Yes, it is.',name="5",more=don't""").args == {
+        "text": "Yes, it is.",
+        "name": "5",
+        "more": "don't",
+    }
+    for bad in ("", ":", "hf:", "hf:x", "hf:=1", "hf:a=1,", "hf:a=1,a=2", "hf:text=Yes, it is.", {"n": 3}):
         with pytest.raises(ConfigError):
             parse_spec(bad)
 
@@ -33,6 +45,26 @@ def test_registries_build_with_arguments_and_context() -> None:
         things.build("pair:sise=3")
     with pytest.raises(ConfigError, match="needs 'size'"):
         things.build("pair")
+
+
+def test_a_spec_is_checked_without_building_and_without_importing_what_is_heavy() -> None:
+    things: Registry[tuple[int, str]] = Registry("thing")
+
+    @things.register("pair", summary="two values")
+    def pair(*, size: int, name: str) -> tuple[int, str]:
+        raise AssertionError("built")
+
+    things.lazy("far", "no.such.module:thing", "cannot be imported", heavy=True, needs=("path",))
+    things.check("pair:size=3", ["name"])
+    things.check("far:path=x,whatever=1")
+    with pytest.raises(UnknownNameError, match="Did you mean 'pair'"):
+        things.check("pare")
+    with pytest.raises(ConfigError, match="Did you mean 'size'"):
+        things.check("pair:sise=3", ["name"])
+    with pytest.raises(ConfigError, match="needs 'name'"):
+        things.check("pair:size=3")
+    with pytest.raises(ConfigError, match="needs 'path'"):
+        things.check("far")
 
 
 def test_words_expand_as_in_a_shell() -> None:

@@ -13,15 +13,23 @@ def test_public_names():
         "Learner",
         "LearnerConfig",
         "ObjectiveConfig",
+        "OptimizerConfig",
+        "Recipe",
+        "SelfPlay",
         "TrainingSequence",
         "assign_advantages",
+        "build_world",
         "credit",
         "group_advantages",
+        "load_recipe",
         "sequences_of",
     ]
     assert all(callable(getattr(arena.training, name)) for name in arena.training.__all__)
 
 
-def test_reading_a_config_imports_no_torch():
-    code = "import sys, arena.training; arena.training.LearnerConfig(); sys.exit('torch' in sys.modules)"
+def test_reading_and_checking_recipes_imports_no_torch():
+    code = (
+        "import sys, arena.training; arena.training.LearnerConfig(); arena.training.load_recipe('digits');"
+        "sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,6 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from arena.protocols.errors import ConfigError, NumericalError, ResumeError
 from arena.training.learner import KLConfig, Learner, LearnerConfig, ObjectiveConfig, learning_rate
+from arena.training.learner_config import OptimizerConfig
 from arena.training.packing import pack
 from arena.training.sequences import TrainingSequence
 
@@ -235,6 +236,8 @@ def test_supervised_steps_equal_the_plain_loss():
     loss.backward()
     assert metrics["loss"] == pytest.approx(loss.item(), abs=1e-12)
     assert_same(got, {name: weight.grad for name, weight in reference.named_parameters()})
+    plain = Learner(SimpleNamespace(network=network()), OptimizerConfig(clip_norm=None), seed=0)
+    assert_same(gradients_of(plain, sequences, "sft")[0], got)
 
 
 def test_gradient_enters_only_where_own_tokens_are_predicted():
@@ -409,6 +412,10 @@ def test_what_cannot_be_trained_is_refused_with_its_reason():
     bare = Learner(SimpleNamespace(network=network()), LearnerConfig(), seed=0)
     with pytest.raises(ConfigError, match="set_reference"):
         bare.update(debates())
+    supervised = Learner(SimpleNamespace(network=network()), OptimizerConfig(lr=1e-2), seed=0)
+    supervised.set_reference()
+    with pytest.raises(ConfigError, match="enough for sft"):
+        supervised.update(debates())
     frozen = network().requires_grad_(False)
     with pytest.raises(ConfigError, match="no trainable parameter"):
         learner(frozen)
@@ -431,6 +438,7 @@ def test_schedules():
         {"kl": {"beta": 0.1, "floor": 0.2}},
         {"kl": {"beta": 0.0, "target": 1.0}},
         {"objective": {"norm_const": 4.0}},
+        {"kl": {"beta": 0.0}, "max_kl": 1.0},
     ],
 )
 def test_a_config_that_cannot_work_is_refused(config):

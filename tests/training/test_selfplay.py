@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from arena.cli.app import app
 from arena.judging import Payoff
-from arena.protocols.errors import ConfigError, ResumeError, SourceError, StoreError
+from arena.protocols.errors import ConfigError, ResumeError, StoreError
 from arena.protocols.records import Verdict, VerdictStatus
 from arena.store import Store
 from arena.training.launch import Outcome, launch
-from arena.training.recipe import load_recipe, recipes
+from arena.training.recipe import load_recipe
 from arena.training.selfplay import SelfPlay, World, build_world, metrics_rows
 
 SMALL = {
@@ -102,6 +104,26 @@ def test_every_evaluation_game_is_stored_with_its_tokens(outcome: Outcome) -> No
     assert episode.verdicts["verdict"].status is VerdictStatus.SCORED
 
 
+def test_ratings_report_and_export_work_on_what_training_leaves(outcome: Outcome, tmp_path: Path) -> None:
+    def arena(*arguments: str) -> str:
+        result = CliRunner().invoke(app, list(arguments))
+        assert result.exit_code == 0, result.output + repr(result.exception)
+        return result.stdout
+
+    out = str(outcome.out)
+    rated = json.loads(arena("ratings", out, "--json"))
+    results = json.loads((outcome.out / "results.json").read_text())
+    assert rated == {"ratings": results["ratings"], "note": results["note"]}
+    assert [row["name"] for row in rated["ratings"]] == ["gen0", "gen1", "gen2"]
+    assert "gen2" in arena("ratings", out)
+    page = tmp_path / "page.html"
+    assert arena("report", out, "--out", str(page)) == f"{page}\n"
+    assert "debate_gen2" in page.read_text()
+    games = [json.loads(line) for line in arena("export", out, "--stage", "tournament").splitlines()]
+    assert len(games) == 3 * 6 * 2
+    assert len(arena("export", out).splitlines()) > len(games)
+
+
 def test_self_check_ran_and_found_ratio_one_and_no_kl(outcome: Outcome) -> None:
     row = next(row for row in metrics_rows(outcome.out / "metrics.jsonl") if row["phase"] == "self-check")
     assert row["ratio_max"] == pytest.approx(1.0, abs=1e-4)
@@ -172,13 +194,6 @@ def test_advantages_compare_a_turn_with_the_same_turn_of_its_group(world: World,
     assert values[0] == pytest.approx(-3 * values[1])
 
 
-def test_lora_needs_the_binding_adapter(world: World, tmp_path: Path) -> None:
-    player = SelfPlay(world, tmp_path, ignore)
-    with pytest.raises(ConfigError, match="binding 'full'"):
-        SelfPlay(_with(world, "policies.debater.lora.r", 4), tmp_path, ignore)
-    assert player.trained == {"first", "second"}
-
-
 def _with(world: World, key: str, value: Any) -> World:
     recipe = load_recipe("facts", {**SMALL, key: value})
     return World(recipe, world.seed, world.tasks, world.judge, world.judge_report)
@@ -201,19 +216,3 @@ def test_training_on_the_questions_that_are_reported_is_refused(tmp_path: Path) 
     tasks.write_text('{"id": "one", "question": "?", "answers": ["ann", "bob"], "evidence": ["ann+1"], "label": 0}\n')
     with pytest.raises(ConfigError, match="trained on and tested on, such as 'one'; hold some out"):
         build_world(load_recipe("facts", {**SMALL, "tasks": str(tasks)}), 0, ignore)
-
-
-def test_shipped_recipes_load_and_say_what_they_are() -> None:
-    assert {"digits", "facts"} <= set(recipes())
-    assert all(recipes().values())
-
-
-def test_mistakes_in_recipes_are_told_with_their_place(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="Did you mean 'digits'"):
-        load_recipe("digit")
-    with pytest.raises(SourceError, match="self_play"):
-        load_recipe("facts", ["self_play.stepz=3"])
-    with pytest.raises(ConfigError, match="is not key=value"):
-        load_recipe("facts", ["self_play.steps"])
-    with pytest.raises(SourceError, match="no role plays a trained policy"):
-        load_recipe("facts", {"roles": {"first": "random-quotes", "second": "random-quotes"}})

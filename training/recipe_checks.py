@@ -1,0 +1,290 @@
+"""Whether what a recipe names exists and fits together: everything that would else come out hours into a training.
+
+Nothing is built and torch is not loaded, so arguments of what needs torch (models, trained judges) are checked by name
+only where that is cheap.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from arena.agents import AGENTS
+from arena.agents.models import check_lora, check_model
+from arena.judges import JUDGES
+from arena.protocols import Protocol, load_protocol
+from arena.protocols.composer import spell
+from arena.protocols.documents import Document, KeyPath
+from arena.protocols.errors import ConfigError, Fault, SourceError, UnknownNameError, suggest
+from arena.protocols.registry import Spec, parse_spec
+from arena.tasks import TASKS
+from arena.training.learner_config import OptimizerConfig, inert_keys
+from arena.training.recipe import Arm, PolicyRecipe, Recipe, SpecLike
+from arena.training.trainers import TRAINERS
+
+__all__ = ["check_recipe"]
+
+GENERATIONS = ("last", "generations")
+"""Lineups of an arm that are made of the trained policies."""
+
+_WITHOUT_CLASSES = ("exact", "llm", "match")
+"""Judges of ours that cannot say how credible a class is, as `distractors` ask."""
+
+
+def check_recipe(recipe: Recipe, document: Document | None = None) -> None:
+    """Refuse a recipe that names what does not exist, whose parts do not fit together, or with keys without effect.
+
+    Args:
+        recipe: of the right shape.
+        document: the file that it was read from, for the places of faults.
+
+    Raises:
+        SourceError: all faults, those of protocol files that the recipe names included.
+    """
+    checker = _Checker(recipe, document)
+    checker.check()
+    if checker.faults:
+        raise SourceError(sorted(dict.fromkeys(checker.faults), key=checker.order))
+
+
+class _Checker:
+    """Collects faults."""
+
+    def __init__(self, recipe: Recipe, document: Document | None) -> None:
+        self.recipe = recipe
+        self.document = document
+        self.faults: list[Fault] = []
+        self.protocols: dict[tuple[str, str], Protocol | None] = {}
+        """By name and parameters; None for one that does not load."""
+        self.needed: dict[str, str] = {}
+        """Speaking role that `roles` must fill -> protocol that has it."""
+
+    def check(self) -> None:
+        recipe = self.recipe
+        self.tasks()
+        self.judge()
+        main = self.protocol(("protocol",), recipe.protocol, recipe.params, ("params",))
+        if main is not None:
+            self.trained_protocol(main)
+        for name, arm in recipe.evaluation.arms.items():
+            self.arm(("evaluation", "arms", name), arm)
+        self.exploiter()
+        shown = self.demonstrations()
+        self.roles()
+        for name, policy in recipe.policies.items():
+            self.policy(name, policy, main, shown)
+        self.inert(("self_play", "learner"), recipe.self_play.learner)
+        if recipe.warm_start is not None:
+            self.inert(("warm_start", "learner"), recipe.warm_start.learner)
+
+    # -- faults
+
+    def add(self, path: KeyPath, what: str, *, key: bool = False) -> None:
+        if self.document is None:
+            self.faults.append(Fault(f"recipe '{self.recipe.recipe}'", 0, 0, spell(path), what))
+        else:
+            self.faults.append(self.document.fault(path, what, key=key))
+
+    def order(self, fault: Fault) -> tuple[bool, str, int, int]:
+        """The recipe's own faults first, in the order of the file."""
+        own = self.document is None or fault.file == self.document.file
+        return not own, fault.file, fault.line, fault.column
+
+    # -- what is named
+
+    def tasks(self) -> None:
+        spec = self.recipe.tasks
+        if isinstance(spec, str) and spec.endswith(".jsonl") and not spec.startswith("jsonl:"):
+            spec = {"kind": "jsonl", "path": spec}
+        try:
+            TASKS.check(spec, ("seed",))
+        except (ConfigError, UnknownNameError) as error:
+            self.add(("tasks",), str(error))
+            return
+        asked = parse_spec(spec)
+        if asked.kind == "jsonl" and not Path(str(asked.args["path"])).is_file():
+            self.add(("tasks",), f"there is no file '{asked.args['path']}'")
+
+    def judge(self) -> None:
+        judge, path = self.recipe.judge, ("judge",)
+        if judge.kind not in JUDGES:
+            self.add((*path, "kind"), f"'{judge.kind}' is not a known judge.{suggest(judge.kind, JUDGES.names())}")
+            return
+        if judge.train is None:
+            try:
+                JUDGES.check(Spec(judge.kind, judge.args), ("seed",))
+            except ConfigError as error:
+                self.add((*path, "args"), str(error))
+        elif judge.kind not in TRAINERS:
+            known = ", ".join(TRAINERS.names())
+            self.add((*path, "train"), f"judge '{judge.kind}' cannot be trained: remove it ({known} can)", key=True)
+        if "model" in judge.args and judge.kind == "llm":
+            self.model((*path, "args", "model"), judge.args["model"])
+        if self.recipe.distractors is not None and judge.kind in _WITHOUT_CLASSES:
+            what = f"judge '{judge.kind}' does not tell which classes are credible: use a classifier, or remove this"
+            self.add(("distractors",), what, key=True)
+
+    def agent(self, path: KeyPath, spec: SpecLike, others: Iterable[str] = (), sort: str = "") -> None:
+        """``others`` are words of a ``sort`` that may stand in the agent's place."""
+        try:
+            AGENTS.check(spec, ("judge", "seed", "tasks"))
+        except UnknownNameError:
+            name = parse_spec(spec).kind
+            what = f"'{name}' is neither {sort} nor a known agent." if sort else f"'{name}' is not a known agent."
+            self.add(path, what + suggest(name, [*others, *AGENTS.names()]))
+        except ConfigError as error:
+            meant = suggest(str(spec), others)
+            self.add(path, str(error) + (meant if "Did you mean" in meant else ""))
+
+    def model(self, path: KeyPath, spec: Any) -> None:
+        try:
+            if not isinstance(spec, str | dict):
+                raise ConfigError(f"{spec!r} is no model: write a kind, a folder or a hub name")
+            check_model(spec)
+        except ConfigError as error:
+            self.add(path, str(error))
+
+    def protocol(
+        self, path: KeyPath, name: str, params: Mapping[str, Any], own: KeyPath, shared: Mapping[str, Any] | None = None
+    ) -> Protocol | None:
+        """A protocol with ``params`` from ``own`` and the ``shared`` ones of the recipe; None after a fault."""
+        merged = {**(shared or {}), **params}
+        key = (name, json.dumps(merged, sort_keys=True, default=str))
+        if key not in self.protocols:
+            self.protocols[key] = None
+            try:
+                self.protocols[key] = load_protocol(name, merged)
+            except SourceError as error:
+                for fault in error.faults:
+                    if fault.line:
+                        self.faults.append(fault)
+                    else:
+                        self.add(path, f"'{fault.file}': {fault.what}")
+            except UnknownNameError as error:
+                self.add(path, str(error))
+            except ConfigError as error:
+                blamed = next((param for param in merged if f"'{param}'" in str(error)), None)
+                place = own if blamed is None or blamed in params else ("params",)
+                self.add(place if blamed is None else (*place, blamed), str(error))
+        return self.protocols[key]
+
+    def other_protocol(self, path: KeyPath, name: str, params: Mapping[str, Any]) -> Protocol | None:
+        """A protocol beside the trained one, which it may be again."""
+        shared = self.recipe.params if name == self.recipe.protocol else {}
+        return self.protocol((*path, "protocol"), name, params, (*path, "params"), shared)
+
+    # -- how it fits together
+
+    def need(self, protocol: Protocol) -> None:
+        for role in protocol.speakers:
+            self.needed.setdefault(role, protocol.name)
+
+    def trained_protocol(self, protocol: Protocol) -> None:
+        self.need(protocol)
+        if protocol.rewards is None:
+            self.add(("protocol",), f"protocol '{protocol.name}' has no 'rewards:', so nothing can be trained on it")
+        config = self.recipe.evaluation
+        seats, given = protocol.seats, config.model_fields_set
+        if len(seats) != 2:
+            for name in ("tournament", "exploiter"):
+                if name in given and getattr(config, name):
+                    what = f"it needs two roles that argue; protocol '{protocol.name}' has {len(seats)}: remove it"
+                    self.add(("evaluation", name), what, key=True)
+        elif (others := [role for role in protocol.speakers if role not in seats]) and (
+            config.tournament or config.exploiter is not None
+        ):
+            what = (
+                f"'{others[0]}' of protocol '{protocol.name}' speaks without arguing, which pairings do not know: "
+                "set tournament to 0 and remove exploiter"
+            )
+            self.add(("evaluation", "tournament"), what)
+
+    def arm(self, path: KeyPath, arm: Arm) -> None:
+        protocol = self.other_protocol(path, arm.protocol, arm.params)
+        policies = arm.lineup in GENERATIONS if isinstance(arm.lineup, str) else False
+        if arm.lineup is not None and not policies:
+            self.agent((*path, "lineup"), arm.lineup, GENERATIONS, "'last' nor 'generations'")
+        if protocol is None:
+            return
+        if not protocol.judge_nodes:
+            self.add((*path, "protocol"), f"protocol '{protocol.name}' has no judge, so nothing is measured")
+        if arm.lineup is None and protocol.speakers:
+            speakers = ", ".join(protocol.speakers)
+            what = f"who plays {speakers} of protocol '{protocol.name}'? Write lineup: last, generations or an agent"
+            self.add(path, what, key=True)
+        elif arm.lineup is not None and not protocol.speakers:
+            self.add((*path, "lineup"), f"nobody speaks in protocol '{protocol.name}': remove lineup", key=True)
+        elif policies:
+            self.need(protocol)
+
+    def exploiter(self) -> None:
+        config = self.recipe.evaluation
+        if config.exploiter is not None:
+            self.agent(("evaluation", "exploiter"), config.exploiter)
+        elif "exploiter_tasks" in config.model_fields_set:
+            what = "there is no exploiter: name one or remove exploiter_tasks"
+            self.add(("evaluation", "exploiter_tasks"), what, key=True)
+
+    def demonstrations(self) -> set[str] | None:
+        """Roles that are demonstrated; None where there is no warm start or a protocol does not load."""
+        config = self.recipe.warm_start
+        found: set[str] = set()
+        complete = config is not None and config.steps > 0
+        for index, mix in enumerate(config.demonstrations if config is not None else ()):
+            path: KeyPath = ("warm_start", "demonstrations", index)
+            self.agent((*path, "agent"), mix.agent)
+            protocol = self.other_protocol(path, mix.protocol, mix.params)
+            if protocol is None:
+                complete = False
+                continue
+            if not protocol.speakers:
+                self.add((*path, "protocol"), f"nobody speaks in protocol '{protocol.name}': it shows nothing")
+                complete = False
+            self.need(protocol)
+            found |= set(protocol.speakers)
+        return found if complete else None
+
+    def roles(self) -> None:
+        roles = self.recipe.roles
+        for role, protocol in self.needed.items():
+            if role not in roles:
+                self.add(("roles",), f"nobody plays '{role}', who speaks in protocol '{protocol}'", key=True)
+        whole = None not in self.protocols.values()
+        for role, filler in roles.items():
+            if whole and role not in self.needed:
+                self.add(("roles", role), self.unneeded(role), key=True)
+            if not (isinstance(filler, str) and filler in self.recipe.policies):
+                self.agent(("roles", role), filler, self.recipe.policies, "a policy of this recipe")
+
+    def unneeded(self, role: str) -> str:
+        """Why nobody has to play a role."""
+        loaded = [protocol for protocol in self.protocols.values() if protocol is not None]
+        if any(role in protocol.speakers for protocol in loaded):
+            return f"'{role}' is played by the lineup of its arm: remove it"
+        if any(role in protocol.roles for protocol in loaded):
+            return f"'{role}' does not speak, so that nobody can play it: remove it"
+        return f"'{role}' is a role of no protocol here.{suggest(role, self.needed)}"
+
+    def policy(self, name: str, policy: PolicyRecipe, main: Protocol | None, shown: set[str] | None) -> None:
+        path: KeyPath = ("policies", name)
+        plays = {role for role, filler in self.recipe.roles.items() if filler == name}
+        if not plays:
+            self.add(path, f"no role plays '{name}': name it in roles, or remove it", key=True)
+        elif main is not None and not plays & set(main.seats):
+            self.add(path, f"'{name}' argues nothing in protocol '{main.name}', so no reward trains it", key=True)
+        if plays and shown is not None and not plays & shown:
+            what = f"no demonstration shows a role of policy '{name}', so its warm start has nothing to learn from"
+            self.add(("warm_start", "demonstrations"), what, key=True)
+        self.model((*path, "model"), policy.model)
+        if policy.binding == "full" and "lora" in policy.model_fields_set:
+            self.add((*path, "lora"), "'lora' has no effect with binding 'full': write binding: adapter", key=True)
+        try:
+            check_lora(policy.lora)
+        except ConfigError as error:
+            self.add((*path, "lora"), str(error))
+
+    def inert(self, path: KeyPath, config: OptimizerConfig) -> None:
+        for inside, what in inert_keys(config):
+            self.add((*path, *inside), what, key=True)
