@@ -21,7 +21,9 @@ from weakref import WeakValueDictionary
 
 from arena.agents.encoders import ChatEncoder, Encoder, WordEncoder
 from arena.agents.quiet import quiet
+from arena.protocols.arguments import fit_arguments
 from arena.protocols.errors import ConfigError, suggest
+from arena.protocols.files import writing
 from arena.protocols.registry import Spec, parse_spec
 from arena.protocols.words import expand_words
 
@@ -64,8 +66,14 @@ class Model:
         """Write the model into ``folder`` and return it.
 
         A model with LoRA adapters writes the adapters, and its base into ``folder/base`` unless `source` names it.
+
+        Raises:
+            StoreError: the folder cannot be written.
         """
-        path = Path(folder)
+        with writing(folder):
+            return self._save(Path(folder))
+
+    def _save(self, path: Path) -> Path:
         path.mkdir(parents=True, exist_ok=True)
         network: Any = self.network
         if hasattr(network, "peft_config"):
@@ -285,15 +293,17 @@ def check_model(spec: str | Spec | dict[str, Any]) -> None:
         if not isinstance(words, str | list):
             raise ConfigError(f"words={words!r} of a model 'tiny' is neither a text nor a list of words")
         expand_words(words)
+        fit_arguments(tiny, {name: value for name, value in asked.args.items() if name != "words"}, "a model 'tiny'")
 
 
 def check_lora(args: Mapping[str, Any]) -> None:
     """Refuse arguments that `add_lora` does not have, without loading torch.
 
     Raises:
-        ConfigError: an argument that is none of ``r``, ``alpha`` and ``targets``.
+        ConfigError: an argument that is none of ``r``, ``alpha`` and ``targets``, or a value of another type.
     """
     _known_arguments("a LoRA", args, ("r", "alpha", "targets"))
+    fit_arguments(add_lora, args, "a LoRA")
 
 
 def _known_arguments(what: str, given: Iterable[str], known: Iterable[str]) -> None:

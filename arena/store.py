@@ -18,6 +18,7 @@ import errno
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,7 @@ DATABASE = "run.sqlite"
 """Name of the database file in a run directory."""
 
 _LOCK = "run.lock"
+_TRIES = 40
 _BLOCK = 500  # values in one IN (...) list; SQLite's oldest limit is 999
 
 _metadata = MetaData()
@@ -123,7 +125,7 @@ class Store:
             engine = create_engine(text) if directory is None else _open_directory(directory, create)
             try:
                 if create:
-                    _metadata.create_all(engine)
+                    _create_tables(engine)
                 elif not inspect(engine).has_table("runs"):
                     raise StoreError(f"{shown} holds no run yet")
             except BaseException:
@@ -386,11 +388,26 @@ def _open_directory(directory: Path, create: bool) -> Engine:
     return create_engine(f"sqlite:///file:{path.resolve()}?mode=ro{immutable}&uri=true")
 
 
+def _create_tables(engine: Engine) -> None:
+    """Make the tables that are missing, also while another process does the same.
+
+    SQLite does not wait where two processes turn on write-ahead mode, or look for a table and then make it.
+    """
+    for patience in range(_TRIES, 0, -1):
+        try:
+            _metadata.create_all(engine)
+            return
+        except DBAPIError as error:
+            if patience == 1 or not any(sign in str(error.orig) for sign in ("already exists", "locked")):
+                raise
+            time.sleep(0.05)
+
+
 def _prepare(connection: Any, _: Any) -> None:
     cursor = connection.cursor()
+    cursor.execute("PRAGMA busy_timeout=20000")
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute("PRAGMA busy_timeout=20000")
     cursor.close()
 
 

@@ -28,6 +28,7 @@ from arena.tasks import open_tasks
 __all__ = [
     "Standings",
     "TournamentConfig",
+    "check_pairing",
     "entered",
     "load_tournament",
     "matches_of",
@@ -105,6 +106,22 @@ def entered(name: str, lineup: Mapping[str, Agent]) -> dict[str, Agent]:
     return {role: named[id(agent)] for role, agent in lineup.items()}
 
 
+def check_pairing(protocol: Protocol) -> None:
+    """Whether two agents can meet in the protocol.
+
+    Raises:
+        ConfigError: it has not two arguing seats, somebody else speaks in it, or nobody judges.
+    """
+    if len(protocol.seats) != 2:
+        raise ConfigError(f"protocol '{protocol.name}' has {len(protocol.seats)} arguing seats; a pairing needs two")
+    if others := [role for role in protocol.speakers if role not in protocol.seats]:
+        raise ConfigError(
+            f"'{others[0]}' of protocol '{protocol.name}' speaks without arguing; pairings fill seats only"
+        )
+    if not protocol.judge_nodes:
+        raise ConfigError(f"protocol '{protocol.name}' has no judge, so no game in it is ever decided")
+
+
 def pairing_plans(
     protocol: Protocol, tasks: Sequence[Task], first: str, second: str, lineups: Mapping[str, Mapping[str, Agent]]
 ) -> list[Plan]:
@@ -120,8 +137,7 @@ def pairing_plans(
         second: name of another.
         lineups: for each name the agents that it puts on the seats' roles, `entered` under that name.
     """
-    if len(protocol.seats) != 2:
-        raise ConfigError(f"protocol '{protocol.name}' has {len(protocol.seats)} arguing seats; a pairing needs two")
+    check_pairing(protocol)
     left, right = protocol.seats
     plans = []
     for number, task in enumerate(tasks):
@@ -167,6 +183,7 @@ def run_tournament(
         ResumeError: the directory holds another tournament.
     """
     protocol = load_protocol(config.protocol, config.params)
+    check_pairing(protocol)
     taskset = open_tasks(config.tasks, seed=config.seed)
     tasks = list(taskset.test)[: config.n]
     judge = JUDGES.build(config.judge, seed=config.seed)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from arena.training.objectives import Aggregate, Level
 
 __all__ = ["KLConfig", "LearnerConfig", "ObjectiveConfig", "OptimizerConfig", "inert_keys", "learning_rate"]
+
+
+Decay: TypeAlias = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class ObjectiveConfig(BaseModel):
@@ -81,7 +84,7 @@ class OptimizerConfig(BaseModel):
     """Share of ``lr`` that is left at the end of a linear or cosine schedule."""
     total_steps: int = Field(0, ge=0)
     """Optimizer steps of the whole run; needed by a linear or cosine schedule."""
-    betas: tuple[float, float] = (0.9, 0.99)
+    betas: tuple[Decay, Decay] = (0.9, 0.99)
     """Decay of AdamW's moments."""
     weight_decay: float = Field(0.0, ge=0.0)
     """Decoupled weight decay."""

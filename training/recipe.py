@@ -184,7 +184,7 @@ class Recipe(_Config):
     """The training itself."""
     evaluation: Evaluation = Evaluation()
     """What is measured at the end."""
-    threads: int = Field(1, ge=1)
+    threads: int = Field(1, ge=1, le=1024)
     """CPU threads of torch. Another number gives other (equally good) weights."""
 
     @model_validator(mode="after")

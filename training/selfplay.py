@@ -32,6 +32,7 @@ from arena.judges.types import Judge
 from arena.judging import Payoff, pay
 from arena.protocols import load_protocol
 from arena.protocols.errors import ArenaError, BackendError, ConfigError
+from arena.protocols.files import writing
 from arena.protocols.records import Episode, Sampling, Task
 from arena.running import exchanged
 from arena.seeds import derive_seed
@@ -402,7 +403,8 @@ class SelfPlay:
             "metrics_bytes": (self.out / "metrics.jsonl").stat().st_size,
         }
         partial = path.with_suffix(".partial")
-        torch.save(state, partial)
+        with writing(path):
+            torch.save(state, partial)
         partial.replace(path)
 
     def _restore(self, path: Path, learners: Mapping[str, Learner]) -> None:

@@ -61,7 +61,7 @@ class Frame(TyperGroup):
                 isinstance(error, ArenaError) or error.filename or _full(error)
             ):
                 raise
-            raise _exit(_message(error), _code(error), as_json) from None
+            raise _exit(_message(error), 2 if isinstance(error, UserError | OSError) else 1, as_json) from None
         except Exception as error:
             if as_json and not isinstance(error, typer.Exit | typer.Abort):
                 usage = getattr(error, "format_message", None)  # click's, which prints itself
@@ -89,12 +89,6 @@ _EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE,
 def _full(error: OSError) -> bool:
     """Whether the machine has run out of something: no bug, though no file is named."""
     return error.errno in _EXHAUSTED
-
-
-def _code(error: ArenaError | OSError) -> int:
-    if isinstance(error, ArenaError):
-        return 2 if isinstance(error, UserError) else 1
-    return 1 if _full(error) else 2
 
 
 def _message(error: ArenaError | OSError) -> str:

@@ -69,8 +69,10 @@ def _count(config: TournamentConfig) -> dict[str, Any]:
     from arena.judges import JUDGES
     from arena.protocols import load_protocol
     from arena.tasks import open_tasks
+    from arena.tournament import check_pairing
 
     protocol = load_protocol(config.protocol, config.params)
+    check_pairing(protocol)
     for spec in config.agents.values():
         AGENTS.check(spec, ("judge", "seed", "tasks"))
     JUDGES.check(config.judge, ("seed",))

@@ -280,3 +280,30 @@ def test_views_and_asks_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
         for seed in ("0", "2", "5")
     }
     assert printed == {"('gamma', 'alpha', 'beta', 'answers')\n"}
+
+
+@pytest.mark.parametrize(
+    "answer", [None, ["hi"], (act for act in ()), [Act(None)], [Act("one"), Act("two"), Act("three")]]
+)  # type: ignore[arg-type]
+def test_an_agent_that_breaks_its_contract_is_named(protocol: Protocol, answer: object) -> None:
+    class Odd:
+        name = "odd"
+
+        def act(self, asks: Sequence[Ask]) -> Sequence[Act]:
+            return answer  # type: ignore[return-value]
+
+    with pytest.raises(BackendError, match="agent 'odd' answered"):
+        Engine(protocol, Recorder(), seed=0).play([Plan("e", TASK, {"pro": Odd(), "con": Odd()})])
+
+
+def test_half_a_surrogate_pair_in_a_turn_is_replaced_and_a_whole_one_joined(protocol: Protocol) -> None:
+    said = {"pro": "a \ud83d b", "con": "\ud83d\ude00 caf\u00e9"}
+    lineup = {role: ScriptedAgent(role, lambda ask: said[ask.role]) for role in said}
+    (episode,) = Engine(protocol, Recorder(), seed=0).play([Plan("e", TASK, lineup)])
+    assert [turn.text for turn in episode.turns[:2]] == ["a \ufffd b", "\U0001f600 caf\u00e9"]
+
+
+@pytest.mark.parametrize("passage", [5, {"a": "b"}, ["text", 5]])
+def test_a_field_that_cannot_be_quoted_from_is_a_mistake_of_the_task(protocol: Protocol, passage: object) -> None:
+    with pytest.raises(ConfigError, match="'passage', which protocol 'small' quotes from, must be a text or a list"):
+        protocol.check_task(Task("t", {**TASK.fields, "passage": passage}, 0))

@@ -11,9 +11,9 @@ import pytest
 from arena.agents import ScriptedAgent, from_list
 from arena.engine import Engine, Plan
 from arena.judges import JudgeView
-from arena.judging import judge_episodes, pay
+from arena.judging import ask_judge, judge_episodes, pay
 from arena.protocols import Protocol, load_protocol
-from arena.protocols.errors import ConfigError
+from arena.protocols.errors import BackendError, ConfigError
 from arena.protocols.records import Task, Verdict, VerdictStatus
 
 TASK = Task("t", {"answers": ("x", "y"), "evidence": ["e1", "e2", "e3"]}, 1)
@@ -142,3 +142,27 @@ def test_a_judge_that_fails_on_one_transcript_pays_the_others(tmp_path: Path) ->
     assert payoffs[1].rewards == [None] * 4
     assert payoffs[1].verdict.status is VerdictStatus.TRANSPORT
     assert "no answer" in payoffs[1].verdict.evidence["reason"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, "something else than a list of verdicts"),
+        (["A"], "something else than a list of verdicts"),
+        ([], "0 verdicts on 1 views"),
+        ([Verdict(VerdictStatus.SCORED, "odd", (0.0,))], "1 log-probs for 2 answers"),
+        ([Verdict(VerdictStatus.TIE, "odd")], "0 log-probs for 2 answers"),
+        ([Verdict(VerdictStatus.SCORED, "odd", (math.nan, 0.0))], "no distribution"),
+        ([Verdict(VerdictStatus.SCORED, "odd", (5.0, 3.0))], "no distribution"),
+    ],
+)
+def test_a_judge_that_breaks_its_contract_is_named(answer: object, told: str) -> None:
+    class Odd:
+        name = "odd"
+        sees_label = False
+
+        def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
+            return answer  # type: ignore[return-value]
+
+    with pytest.raises(BackendError, match=f"judge 'odd' gave .*{told}"):
+        ask_judge(Odd(), [JudgeView("e", "q", ("x", "y"), [], {}, None, (0, 1))])

@@ -5,7 +5,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -240,3 +242,16 @@ def test_lines_are_plain_json(run):
     assert line.isascii()
     assert "\n" not in line
     assert json.loads(line)["turns"][0]["text"] == "snow ☃ \x00 \u202e \ud800"
+
+
+def test_two_processes_may_make_the_same_directory_at_once(tmp_path):
+    for attempt in range(10):
+        start = threading.Barrier(4)
+
+        def make(folder=tmp_path / str(attempt), start=start):
+            start.wait()
+            Store.open(folder).close()
+
+        with ThreadPoolExecutor(4) as pool:
+            for made in [pool.submit(make) for _ in range(4)]:
+                made.result()

@@ -150,3 +150,8 @@ def test_the_demonstrator_draws_as_it_says(digits):
         expected = 0.7 * weight / sum(weights) + 0.3 / len(left)
         assert abs(said[word] / 4000 - expected) < 4 * math.sqrt(expected / 4000)
     assert agent.act([ask(task, 1, 0, task.fields["evidence"])])[0].text == ""
+
+
+def test_any_whole_number_is_a_seed() -> None:
+    for name in ("digits", "facts"):
+        assert [task.id for task in TASKS.build(name, seed=-1).test] != [task.id for task in TASKS.build(name).test]

@@ -110,3 +110,22 @@ def test_held_out_groups_stay_together_and_out_of_training(tmp_path: Path) -> No
     assert [t.id for t in open_tasks(f"jsonl:path={file},held_out=.3", seed=5).test] == [t.id for t in split.test]
     with pytest.raises(ConfigError, match="at least one must be on each side"):
         open_tasks(f"jsonl:path={file},held_out=1")
+
+
+def test_half_a_surrogate_pair_is_refused_and_a_whole_one_is_a_character(tmp_path):
+    file = write(
+        tmp_path,
+        r'{"question": "q \ud83d", "answers": ["yes", "no"]}',
+        r'{"question": "q?", "answers": ["yes", "no"], "deep": [{"\udc00": 1}]}',
+        r'{"question": "\ud83d\ude00", "answers": ["yes", "no"]}',
+    )
+    assert [fault.partition(" (")[0] for fault in faults(file)] == [
+        "1:1: holds half of a surrogate pair",
+        "2:1: holds half of a surrogate pair",
+    ]
+
+
+def test_a_device_without_end_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr("arena.tasks.jsonl.MAX_BYTES", 2**20)
+    with pytest.raises(SourceError, match="larger than 1 MiB"):
+        read_tasks("/dev/zero")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -134,3 +138,60 @@ def test_a_missing_plugin_is_a_mistake_of_the_user(name: str) -> None:
     result = CliRunner().invoke(app, ["--plugin", name, "ls", "agents"])
     assert result.exit_code == 2
     assert name in result.stderr
+
+
+def test_with_json_standard_output_is_one_document_whatever_happens() -> None:
+    def document(*arguments: str) -> tuple[int, dict[str, object]]:
+        result = CliRunner().invoke(app, arguments)
+        return result.exit_code, json.loads(result.stdout)
+
+    code, told = document("tournament", "gone.yaml", "--json")
+    assert (code, told["exit_code"]) == (2, 2)
+    assert "gone.yaml" in str(told["error"])
+    for usage in (["run", "--jso", "--json"], ["ls", "birds", "--json"], ["demo", "--seed", "x", "--json"]):
+        code, told = document(*usage)
+        assert (code, told["exit_code"]) == (2, 2)
+
+
+def test_a_full_machine_is_no_bug() -> None:
+    code, _, told = outcome(OSError(errno.ENOSPC, "No space left on device"))
+    assert (code, told.partition(";")[0]) == (2, "no space left on device")
+
+
+def run_verb(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "arena", *arguments], text=True, check=False, **options)
+
+
+def test_a_narrow_encoding_loses_no_line(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"question": "\u017dlu\u0165?", "answers": ["\u2502", "b"]}', "utf-8")
+    verb = ["run", "debate", "--tasks", "q.jsonl", "--agent", "*=silent", "--judge", "exact"]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = run_verb(*verb, cwd=tmp_path, env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u017dlu\\u0165?" in done.stdout
+
+
+def test_closed_streams_are_not_taken_for_files(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"question": "q?", "answers": ["a", "b"], "label": 0}')
+    verb = ["run", "debate", "--tasks", "q.jsonl", "--agent", "*=silent", "--judge", "exact", "--out", "r"]
+    shell = " ".join(f"'{word}'" for word in [sys.executable, "-m", "arena", *verb])
+    assert subprocess.run(f"{shell} <&- >&- 2>&-", shell=True, cwd=tmp_path, check=False).returncode == 0
+    exported = run_verb("export", "r", cwd=tmp_path, capture_output=True)
+    assert json.loads(exported.stdout)["task"] == "line-1"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are read from /proc")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_trainings_of_a_demo_end_with_it(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "arena", "demo", "--out", str(tmp_path / "out")], stdout=subprocess.PIPE, text=True
+    )
+    assert demo.stdout is not None
+    demo.stdout.readline()  # both trainings have been started before one of them reports
+    children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children").read_text().split()
+    demo.send_signal(number)
+    demo.communicate(timeout=60)
+    assert demo.returncode == code
+    assert len(children) == 2
+    assert not any(Path(f"/proc/{child}").exists() for child in children)

@@ -170,6 +170,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("none.yaml", "there is no such file"),
         ("latin.yaml", "2:4: not UTF-8"),
         ("big.yaml", "larger than 1,000,000 bytes"),
+        ("/dev/zero", "larger than 1,000,000 bytes"),  # a device has no size, and no end
         (".", "cannot be read"),
         ("a\0b", "cannot be read"),
     ]:

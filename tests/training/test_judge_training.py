@@ -69,6 +69,9 @@ def test_mistakes_are_told_before_anything_is_trained():
     args = {"items": "k{0..2} n{0..4}", "labels": "c{0..9}"}
     with pytest.raises(ConfigError, match=r"'step' is not an argument of training a judge 'classifier'.*'steps'"):
         build_judge("classifier", args, {"step": 1}, tasks)
+    for wrong in ({"steps": "abc"}, {"steps": 0}, {"batch": 0}, {"lr": -1}, {"size": "x"}, {"size": [1, 2, 3]}):
+        with pytest.raises(ConfigError, match=f"'{min(wrong)}' of training a judge 'classifier' must be"):
+            build_judge("classifier", args, wrong, tasks)
     with pytest.raises(ConfigError, match="'exact' cannot be trained"):
         build_judge("exact", {}, {}, tasks)
     with pytest.raises(UnknownNameError, match="Did you mean 'classifier'"):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from arena.cli.app import app
 from arena.judging import Payoff
-from arena.protocols.errors import ConfigError, ResumeError, StoreError
+from arena.protocols.errors import ConfigError, ResumeError, SourceError, StoreError
 from arena.protocols.records import Verdict, VerdictStatus
 from arena.store import Store
 from arena.training.launch import Outcome, launch
@@ -216,3 +216,17 @@ def test_training_on_the_questions_that_are_reported_is_refused(tmp_path: Path) 
     tasks.write_text('{"id": "one", "question": "?", "answers": ["ann", "bob"], "evidence": ["ann+1"], "label": 0}\n')
     with pytest.raises(ConfigError, match="trained on and tested on, such as 'one'; hold some out"):
         build_world(load_recipe("facts", {**SMALL, "tasks": str(tasks)}), 0, ignore)
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("self_play.learner.betas=[2, 3]", "betas"),
+        ("threads=100000", "threads"),
+        ("policies.debater.lora.r=abc", "'r' of a LoRA must be a whole number, not 'abc'"),
+        ("policies.debater.model.layers=two", "'layers' of a model 'tiny' must be a whole number, not 'two'"),
+    ],
+)
+def test_numbers_that_cannot_work_are_told_before_anything_is_built(override: str, told: str) -> None:
+    with pytest.raises(SourceError, match=told):
+        load_recipe("facts", ["policies.debater.binding=adapter", override])
