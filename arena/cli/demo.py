@@ -43,19 +43,23 @@ def command(
     control: Annotated[
         bool, typer.Option("--control", help="For facts, train again with shuffled advantages: nothing may be learned.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Run directory (must be new).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory; a new one in arena-runs/ if absent.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the demo that is in --out.")] = False,
     json_: AsJson = False,
 ) -> None:
     """Train debaters by self-play against trained judges, rate their generations, and show what debate is worth."""
     games = ["digits", "facts"] if game is Game.BOTH else [game.value]
     if control and "facts" not in games:
         raise ConfigError("--control is the control of 'facts': use it with --game facts or both")
+    if resume and out is None:
+        raise ConfigError("--resume needs --out DIR: the demo to go on with")
     folder = out or new_folder("demo")
-    if folder.exists() and any(folder.iterdir()):
-        raise ConfigError(f"--out {folder}: the directory is not empty; choose another or leave --out away")
+    if not resume and folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"--out {folder}: the directory is not empty; go on with --resume, or choose another")
     started = time.perf_counter()
     with Progress(games, quiet=json_) as progress:
-        results = _play(games, seed, folder, control, progress)
+        options = {name: _options(name, control=control, resume=resume) for name in games}
+        results = _play(games, seed, folder, options, progress)
     plain: dict[str, Any] = {**results, "seed": seed, "seconds": time.perf_counter() - started}
     report = _report(folder, games, seed)
     plain["report"] = str(report)
@@ -67,13 +71,19 @@ def command(
     typer.echo(f"\nseed {seed}, {plain['seconds']:.0f} s in all\nreport: {report}")
 
 
-def _play(games: list[str], seed: int, folder: Path, control: bool, progress: Progress) -> dict[str, dict[str, Any]]:
+def _options(name: str, *, control: bool, resume: bool) -> list[str]:
+    return ["--control"] * (control and name == "facts") + ["--resume"] * resume
+
+
+def _play(
+    games: list[str], seed: int, folder: Path, options: dict[str, list[str]], progress: Progress
+) -> dict[str, dict[str, Any]]:
     """Train all games side by side; when one fails, the others are stopped and the fault is told."""
     arrived: queue.Queue[tuple[str, dict[str, Any] | None]] = queue.Queue()
     workers: dict[str, subprocess.Popen[str]] = {}
     try:
         for name in games:
-            workers[name] = worker = _start(name, seed, folder / name, control and name == "facts")
+            workers[name] = worker = _start(name, seed, folder / name, options[name])
             threading.Thread(target=_listen, args=(name, worker, arrived), daemon=True).start()
         results: dict[str, dict[str, Any]] = {}
         open_ = set(games)
@@ -99,13 +109,25 @@ def _play(games: list[str], seed: int, folder: Path, control: bool, progress: Pr
                 worker.wait()
 
 
-def _start(name: str, seed: int, folder: Path, control: bool) -> subprocess.Popen[str]:
+def _start(name: str, seed: int, folder: Path, options: list[str]) -> subprocess.Popen[str]:
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "arena", "train", name, "--seed", str(seed), "--out", str(folder), "--events"]
+    command = [
+        sys.executable,
+        "-m",
+        "arena",
+        "train",
+        name,
+        "--seed",
+        str(seed),
+        "--out",
+        str(folder),
+        "--events",
+        *options,
+    ]
     environment = os.environ | dict.fromkeys(_ONE_THREAD, "1")
     with _log(folder).open("w") as errors:
         return subprocess.Popen(
-            [*command, *(["--control"] if control else [])],
+            command,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
