@@ -73,7 +73,15 @@ class _Stage:
     def play(self, protocol: Protocol, stage: str, plans: Sequence[Plan]) -> list[Episode]:
         seed = derive_seed(self.world.seed, "evaluation", stage)
         engine = Engine(protocol, self.world.judge, seed=seed, concurrency=1024)
-        self.on_event({"event": "phase", "phase": "evaluation", "part": stage, "games": len(plans), "run": self.label})
+        self.on_event(
+            {
+                "event": "phase",
+                "phase": "evaluation",
+                "part": stage.removeprefix(self.label),
+                "games": len(plans),
+                "run": self.label,
+            }
+        )
         keyed = [replace(plan, key=f"{stage}/{plan.key}") for plan in plans]
         return play_stored(engine, keyed, self.run, stage)
 

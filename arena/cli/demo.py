@@ -95,6 +95,7 @@ def _play(
                     raise BackendError(f"training '{name}' failed:\n{_tail(folder / name)}")
             elif event["event"] == "done":
                 results[name] = event["results"][0]
+                progress.on_event(name, {"event": "phase", "phase": "done"})
             else:
                 progress.on_event(name, event)
         return results
