@@ -18,10 +18,10 @@ from arena.training.learner_config import LearnerConfig, OptimizerConfig
 
 __all__ = [
     "Arm",
+    "DemonstrationSource",
     "Distractors",
     "Evaluation",
     "JudgeRecipe",
-    "Mix",
     "PolicyRecipe",
     "Recipe",
     "SelfPlayRecipe",
@@ -78,7 +78,7 @@ class PolicyRecipe(_Config):
     """Longest turn where the protocol sets no limit."""
 
 
-class Mix(_Config):
+class DemonstrationSource(_Config):
     """One source of demonstrations."""
 
     protocol: str
@@ -104,7 +104,7 @@ class WarmStart(_Config):
     """Steps with new demonstrations; later steps see the same ones again, in the same order. None: all are new."""
     learner: OptimizerConfig
     """Optimizer and schedule."""
-    demonstrations: list[Mix] = Field(min_length=1)
+    demonstrations: list[DemonstrationSource] = Field(min_length=1)
     """Where demonstrations come from."""
 
 

@@ -40,7 +40,7 @@ from arena.tasks import TaskSet, open_tasks
 from arena.training.advantages import assign_advantages, credit
 from arena.training.judge_training import build_judge
 from arena.training.learner import Learner
-from arena.training.recipe import Mix, PolicyRecipe, Recipe
+from arena.training.recipe import DemonstrationSource, PolicyRecipe, Recipe
 from arena.training.self_check import self_check
 from arena.training.sequences import TrainingSequence, sequences_of
 
@@ -100,6 +100,8 @@ class Generation:
     number: int
     folders: Mapping[str, Path]
     """Policy name -> model folder."""
+    versions: Mapping[str, int]
+    """Policy name -> version of its weights: how often it had been updated."""
 
     @property
     def name(self) -> str:
@@ -116,7 +118,7 @@ class Generation:
                 lineup[role] = build_agent(recipe.roles[role], world)
                 continue
             if name not in built:
-                policy = Policy(f"{name}@{self.name}", load_model(self.folders[name]))
+                policy = Policy(name, load_model(self.folders[name]), self.versions[name])
                 built[name] = policy_agent(self.name, policy, recipe.policies[name])
             lineup[role] = built[name]
         return lineup
@@ -383,22 +385,25 @@ class SelfPlay:
             self._log({"phase": "self-check", "policy": name, **report})
 
     def _snapshot(self, number: int) -> None:
-        folders = {name: self.out / "generations" / f"gen{number}" / name for name in self.policies}
+        versions = {name: policy.version for name, policy in self.policies.items()}
+        generation = Generation(number, self._folders(number), versions)
         for name, policy in self.policies.items():
-            policy.model.save(folders[name])
-        self.generations.append(Generation(number, folders))
+            policy.model.save(generation.folders[name])
+        self.generations.append(generation)
         if number == 0:
             self.kl.append(0.0)
         self.on_event({"event": "generation", "generation": number})
 
+    def _folders(self, number: int) -> dict[str, Path]:
+        return {name: self.out / "generations" / f"gen{number}" / name for name in self.policies}
+
     def _save(self, path: Path, learners: Mapping[str, Learner], started: float) -> None:
         self.seconds = self.already + time.perf_counter() - started
         state = {
-            "generations": len(self.generations),
+            "generations": [dict(generation.versions) for generation in self.generations],
             "kl": self.kl,
             "kl_peak": self.kl_peak,
             "seconds": self.seconds,
-            "versions": {name: policy.version for name, policy in self.policies.items()},
             "learners": {name: learner.state_dict() for name, learner in learners.items()},
             "metrics_bytes": (self.out / "metrics.jsonl").stat().st_size,
         }
@@ -411,13 +416,12 @@ class SelfPlay:
         state = torch.load(path, weights_only=True)
         for name, learner in learners.items():
             learner.load_state_dict(state["learners"][name])
-            self.policies[name].version = state["versions"][name] - 1
+            self.policies[name].version = state["generations"][-1][name] - 1
             self._publish(name)
         self.kl, self.kl_peak, self.seconds = list(state["kl"]), state["kl_peak"], state["seconds"]
         self.already = self.seconds
-        for number in range(state["generations"]):
-            folders = {name: self.out / "generations" / f"gen{number}" / name for name in self.policies}
-            self.generations.append(Generation(number, folders))
+        for number, versions in enumerate(state["generations"]):
+            self.generations.append(Generation(number, self._folders(number), versions))
         with (self.out / "metrics.jsonl").open("r+b") as stream:
             stream.truncate(state["metrics_bytes"])
 
@@ -430,7 +434,7 @@ class SelfPlay:
 class _Demonstration:
     """A stream of demonstration episodes from one source."""
 
-    def __init__(self, mix: Mix, owner: SelfPlay, *, seed: int) -> None:
+    def __init__(self, mix: DemonstrationSource, owner: SelfPlay, *, seed: int) -> None:
         self.protocol = load_protocol(
             mix.protocol, {**owner.recipe.params, **mix.params} if mix.protocol == owner.recipe.protocol else mix.params
         )

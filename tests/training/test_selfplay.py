@@ -100,7 +100,7 @@ def test_every_evaluation_game_is_stored_with_its_tokens(outcome: Outcome) -> No
     spans = [turn.tokens for turn in episode.turns]
     assert all(span is not None and len(span.ids) == 1 and span.logps is not None for span in spans)
     assert spans[0] is not None
-    assert spans[0].policy.startswith("debater@gen2")
+    assert spans[0].policy == "debater@v7"  # the warm start and two generations of three steps
     assert episode.verdicts["verdict"].status is VerdictStatus.SCORED
 
 
