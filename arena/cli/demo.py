@@ -92,7 +92,9 @@ def _play(
             if event is None:
                 open_.discard(name)
                 if name not in results:
-                    raise BackendError(f"training '{name}' failed:\n{_tail(folder / name)}")
+                    # A training tells a mistake of the user by exit code 2, and so does the demo.
+                    kind = ConfigError if workers[name].wait() == 2 else BackendError
+                    raise kind(f"training '{name}' failed:\n{_tail(folder / name)}")
             elif event["event"] == "done":
                 results[name] = event["results"][0]
                 progress.on_event(name, {"event": "phase", "phase": "done"})
