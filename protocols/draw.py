@@ -66,7 +66,12 @@ def _guard(edge: Edge) -> str:
 
 
 def _joined(names: Iterable[str], protocol: Protocol) -> str:
-    return " & ".join(sorted(names, key=lambda name: protocol.nodes[name].order if name in protocol.nodes else -1))
+    return " & ".join(_in_order(names, protocol))
+
+
+def _in_order(names: Iterable[str], protocol: Protocol) -> list[str]:
+    """Node names as the file has them; start and end first."""
+    return sorted(names, key=lambda name: protocol.nodes[name].order if name in protocol.nodes else -1)
 
 
 # -- Mermaid
@@ -82,7 +87,7 @@ def to_mermaid(protocol: Protocol) -> str:
     lines.append(f"    {_id(END)}([end])")
     for edge in protocol.edges:
         arrow = f'-. "{_mermaid_text(_guard(edge))}" .->' if edge.guarded else "-->"
-        sources, targets = (" & ".join(map(_id, sorted(names))) for names in (edge.sources, edge.targets))
+        sources, targets = (" & ".join(map(_id, _in_order(names, protocol))) for names in (edge.sources, edge.targets))
         lines.append(f"    {sources} {arrow} {targets}")
     return "\n".join(lines) + "\n"
 

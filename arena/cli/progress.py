@@ -153,5 +153,7 @@ def _print_generations(title: str, plain: Mapping[str, Any]) -> None:
             row.append(form.format(values[number]) if number < len(values) and values[number] is not None else "-")
         rows.append(row)
     typer.echo(f"\n{title}")
+    if plain.get("note"):
+        typer.echo(f"note: {plain['note']}")
     headers = ["generation", "Elo", "95 % interval", "exploitability", "KL, nats a turn", "bad quotes"]
     print_table(headers, rows, right=headers[1:])
