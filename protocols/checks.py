@@ -119,7 +119,8 @@ def _check_cycles(steps: Sequence[Step]) -> list[Finding]:
         cycle = nx.find_cycle(inside)
         walk = " -> ".join([cycle[0][0], *(edge[1] for edge in cycle)])
         last = max((path_of[edge[0], edge[1]] for edge in cycle), key=str)
-        findings.append((last, f"the cycle {walk} never ends: give one of its edges 'times: N'"))
+        way_out = f"bound one of its edges, as in {{from: {cycle[-1][0]}, to: {cycle[-1][1]}, times: 2}}"
+        findings.append((last, f"the cycle {walk} never ends: {way_out}"))
     return findings
 
 

@@ -40,7 +40,7 @@ def _facts(protocol: Protocol, node: Node) -> list[str]:
         heard = "reads good quotes" if node.role.hears == "quotes" else "reads all turns"
         speaks = any(other.kind == "speak" for other in protocol.nodes.values())
         return [f"{node.role.name} {heard if speaks else 'decides alone'}"]
-    argued = "" if node.role.argues is None else f", for answer {node.role.argues + 1}"
+    argued = "" if node.role.argues is None else f", seat {node.role.argues}"
     facts = [f"{node.role.name} speaks{argued}"]
     if node.quote:
         facts.append(f"quotes {node.quote.field}" + (", each once" if node.quote.once else ""))

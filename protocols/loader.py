@@ -209,6 +209,11 @@ class _Compiler:
             is_judge = name in self.judges
             if is_judge:
                 self.refuse_keys(path, ("argues", "opening"), "a judge argues nothing and brings its own instructions")
+                if "answers" in self.fields and "answers" not in file.sees:
+                    what = (
+                        f"role '{name}' judges but does not see 'answers', so it could decide nothing: add it to 'sees'"
+                    )
+                    self.add(path, what, key=True)
             elif "hears" in (self.document.get(path) or {}):
                 self.add(
                     (*path, "hears"),

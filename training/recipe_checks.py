@@ -14,6 +14,7 @@ from typing import Any
 from arena.agents import AGENTS
 from arena.agents.models import check_lora, check_model
 from arena.judges import JUDGES
+from arena.judges.prompts import JudgePrompt
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.composer import spell
 from arena.protocols.documents import Document, KeyPath
@@ -122,6 +123,11 @@ class _Checker:
             self.add((*path, "train"), f"judge '{judge.kind}' cannot be trained: remove it ({known} can)", key=True)
         if "model" in judge.args and judge.kind == "llm":
             self.model((*path, "args", "model"), judge.args["model"])
+        if isinstance(judge.args.get("prompt"), str) and judge.kind == "llm":
+            try:
+                JudgePrompt(judge.args["prompt"])
+            except ConfigError as error:
+                self.add((*path, "args", "prompt"), str(error))
         if self.recipe.distractors is not None and judge.kind in _WITHOUT_CLASSES:
             what = f"judge '{judge.kind}' does not tell which classes are credible: use a classifier, or remove this"
             self.add(("distractors",), what, key=True)

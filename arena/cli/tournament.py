@@ -61,6 +61,7 @@ def command(
     print_table(
         ["tournament", str(folder)], [("decided games", str(standings.matches)), *verdict_rows(standings.accuracy)]
     )
+    typer.echo(f"\narena report {folder}    arena export {folder}")
 
 
 def _count(config: TournamentConfig) -> dict[str, Any]:

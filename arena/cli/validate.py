@@ -33,6 +33,13 @@ def _tasks(path: Path) -> str:
     return f"tasks: {len(TASKS.build({'kind': 'jsonl', 'path': str(path)}).test)} questions"
 
 
+def _run(path: Path) -> str:
+    from arena.cli.run import RunFile
+    from arena.protocols import read_document, validate_model
+
+    return f"run of {validate_model(read_document(path), RunFile).protocol}"
+
+
 def _tournament(path: Path) -> str:
     from arena.tournament import load_tournament
 
@@ -40,7 +47,7 @@ def _tournament(path: Path) -> str:
     return f"tournament {config.tournament}: {len(config.agents)} agents"
 
 
-# The key by which a file says what it is; a file with none of them is a protocol.
+# The key by which a file says what it is; a file with none of them is a protocol, or options of `arena run`.
 _CHECKS: dict[str, Callable[[Path], str]] = {"recipe": _recipe, "tournament": _tournament}
 
 
@@ -59,6 +66,8 @@ def check(path: Path) -> str:
     for key, checked in _CHECKS.items():
         if isinstance(data, dict) and key in data:
             return checked(path)
+    if isinstance(data, dict) and "protocol" in data and "nodes" not in data:
+        return _run(path)
     return _protocol(path)
 
 

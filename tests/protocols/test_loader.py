@@ -83,12 +83,22 @@ PASSAGE_TOO = "sees: [question, answers, passage], opening"
             'answers, passage, "passage?"]\nroles',
             "g:3:38: fields[3]: field 'passage' is listed twice",
         ),
+        (
+            "judge: {sees: [question, answers]}",
+            "judge: {sees: [question]}",
+            "g:7:3: roles.judge: role 'judge' judges but does not see 'answers', so it could decide nothing: "
+            "add it to 'sees'",
+        ),
         # edges
-        (TIMES, "", "g:14:5: edges[1]: the cycle a -> a never ends: give one of its edges 'times: N'"),
+        (
+            TIMES,
+            "",
+            "g:14:5: edges[1]: the cycle a -> a never ends: bound one of its edges, as in {from: a, to: a, times: 2}",
+        ),
         (
             TIMES,
             ", when: round < 3",
-            "g:14:5: edges[1]: the cycle a -> a never ends: give one of its edges 'times: N'",
+            "g:14:5: edges[1]: the cycle a -> a never ends: bound one of its edges, as in {from: a, to: a, times: 2}",
         ),
         (
             "times: rounds - 1",

@@ -243,3 +243,10 @@ def test_validating_a_recipe_needs_no_torch() -> None:
     code += "print(check(LIBRARY / 'digits.yaml'), check(LIBRARY / 'facts.yaml'), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "recipe digits recipe facts False\n"
+
+
+def test_a_judge_prompt_is_compiled_before_anything_is_trained(tmp_path: Path) -> None:
+    judge = "{kind: llm, args: {model: smollm2, prompt: \"{{ evidence | join(' ') }}\"}}"
+    (fault,) = faults(tmp_path, ("{kind: exact}", judge))
+    assert fault.startswith("5:")
+    assert "judge.args.prompt: 'evidence' in the judge's prompt is nothing that a judge knows" in fault
