@@ -28,6 +28,7 @@ __all__ = [
     "RunConfig",
     "RunSummary",
     "accuracy",
+    "bad_quote_share",
     "balanced_plans",
     "exchanged",
     "fingerprint_tasks",
@@ -166,6 +167,12 @@ def accuracy(episodes: Iterable[Episode], tasks: Mapping[str, Task]) -> Accuracy
                 clusters.append(task.cluster)
     interval = clustered_proportion(scores, clusters) if scores else None
     return Accuracy(interval, decidable, {reason: count for reason, count in sorted(undecidable.items()) if count})
+
+
+def bad_quote_share(episodes: Iterable[Episode]) -> float:
+    """Share of turns with a quote that is fabricated or, where quotes must be new, repeated."""
+    turns = [turn for episode in episodes for turn in episode.turns]
+    return sum(any(not quote.good for quote in turn.quotes) for turn in turns) / max(1, len(turns))
 
 
 def lineup_of(protocol: Protocol, agents: Mapping[str, str], **context: Any) -> dict[str, Agent]:

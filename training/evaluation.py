@@ -16,7 +16,7 @@ from arena.engine import Engine, Plan
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.records import Episode, Task
 from arena.ratings import CrossPlay, Rating
-from arena.running import Accuracy, accuracy, balanced_plans, play_stored, record_tasks
+from arena.running import Accuracy, accuracy, bad_quote_share, balanced_plans, play_stored, record_tasks
 from arena.seeds import derive_seed
 from arena.statistics import Interval, clustered_proportion
 from arena.store import RunHandle
@@ -117,20 +117,17 @@ def evaluate(
     record_tasks(run, tasks)
     results = {}
     for name, arm in (config.arms if arms is None else arms).items():
-        protocol = load_protocol(arm.protocol, _params(world, arm))
+        protocol = load_protocol(arm.protocol, recipe.params_of(arm))
         for row, lineup in _lineups(name, arm, protocol, generations, stage).items():
             key = f"{label}arm/{row}"
             episodes = stage.play(protocol, key, balanced_plans("", protocol, tasks, lineup, both=True))
-            results[row] = ArmResult(accuracy(episodes, {t.id: t for t in tasks}), _bad_quotes(episodes), protocol.name)
+            results[row] = ArmResult(
+                accuracy(episodes, {t.id: t for t in tasks}), bad_quote_share(episodes), protocol.name
+            )
     protocol = load_protocol(recipe.protocol, recipe.params)
     ratings, cross, note = _tournament(protocol, tasks[: config.tournament], generations, stage)
     exploitability = _exploit(protocol, tasks[: config.exploiter_tasks], generations, stage)
     return Results(results, ratings, cross, note, exploitability)
-
-
-def _params(world: World, arm: Arm) -> dict[str, Any]:
-    shared = world.recipe.params if arm.protocol == world.recipe.protocol else {}
-    return {**shared, **arm.params}
 
 
 def _lineups(
@@ -160,7 +157,13 @@ def _tournament(
     ]
     episodes = stage.play(protocol, f"{stage.label}tournament", plans)
     standings = standings_of(
-        protocol, episodes, tasks, anchor=generations[0].name, seed=stage.world.seed, run=stage.run
+        protocol,
+        episodes,
+        tasks,
+        anchor=generations[0].name,
+        seed=stage.world.seed,
+        run=stage.run,
+        series=f"{stage.label}ratings",
     )
     order = [generation.name for generation in generations]
     ratings = sorted(standings.ratings, key=lambda rating: order.index(rating.name))
@@ -189,8 +192,3 @@ def _exploit(
         share = clustered_proportion(scores, [m.task for m in games])
         measured.append(Interval(share.value - 0.5, share.low - 0.5, share.high - 0.5, share.n))
     return measured
-
-
-def _bad_quotes(episodes: Sequence[Episode]) -> float:
-    turns = [turn for episode in episodes for turn in episode.turns]
-    return sum(any(not quote.good for quote in turn.quotes) for turn in turns) / max(1, len(turns))

@@ -1,6 +1,7 @@
 """From a recipe to everything it makes: judge, policies, measurements, store and ``results.json``.
 
 OUT/config.json        recipe as resolved, seed
+OUT/judge/             the judge, if the recipe trained it
 OUT/metrics.jsonl      one row a logged step
 OUT/generations/genK/  model folders, loadable by transformers
 OUT/checkpoint.pt      state after the last finished generation
@@ -31,7 +32,7 @@ from arena.running import fingerprint_tasks
 from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
 from arena.training.evaluation import Results, evaluate
-from arena.training.recipe import Recipe
+from arena.training.recipe import Arm, DemonstrationSource, Recipe
 from arena.training.selfplay import Listener, SelfPlay, Trained, World, build_world
 
 __all__ = ["Outcome", "launch"]
@@ -91,10 +92,9 @@ def _matrix(table: CrossPlay | None) -> dict[str, Any] | None:
 
 def _protocols(recipe: Recipe) -> list[tuple[str, Mapping[str, Any]]]:
     """All protocols that a recipe plays, with their parameters."""
-    others = [(arm.protocol, arm.params) for arm in recipe.evaluation.arms.values()]
-    if recipe.warm_start is not None:
-        others += [(mix.protocol, mix.params) for mix in recipe.warm_start.demonstrations]
-    return [(recipe.protocol, recipe.params), *((name, params) for name, params in others if name != recipe.protocol)]
+    mixes = recipe.warm_start.demonstrations if recipe.warm_start is not None else []
+    parts: list[Arm | DemonstrationSource] = [*recipe.evaluation.arms.values(), *mixes]
+    return [*((part.protocol, recipe.params_of(part)) for part in parts), (recipe.protocol, recipe.params)]
 
 
 def launch(

@@ -193,6 +193,10 @@ class Recipe(_Config):
             raise ValueError(f"no role plays a trained policy: give one of roles the name {min(self.policies)!r}")
         return self
 
+    def params_of(self, part: Arm | DemonstrationSource) -> dict[str, Any]:
+        """Parameters of an arm's or demonstration's protocol: its own, over the recipe's where they play the same."""
+        return {**(self.params if part.protocol == self.protocol else {}), **part.params}
+
     def policy_of(self, role: str) -> str | None:
         """Name of the trained policy in a role; None where the role is filled by an agent.
 

@@ -34,7 +34,7 @@ from arena.protocols import load_protocol
 from arena.protocols.errors import ArenaError, BackendError, ConfigError
 from arena.protocols.files import writing
 from arena.protocols.records import Episode, Sampling, Task
-from arena.running import exchanged
+from arena.running import bad_quote_share, exchanged
 from arena.seeds import derive_seed
 from arena.tasks import TaskSet, open_tasks
 from arena.training.advantages import assign_advantages, credit
@@ -312,7 +312,10 @@ class SelfPlay:
                     f"generation {number}, step {step + 1}: no turn could be paid; {_causes(episodes, payoffs)}"
                 )
             for name, learner in learners.items():
-                metrics = learner.update([s for s in sequences if self.recipe.policy_of(s.role) == name])
+                own = [sequence for sequence in sequences if self.recipe.policy_of(sequence.role) == name]
+                if not own:  # none of its turns was paid; `unpaid_turns` counts them
+                    continue
+                metrics = learner.update(own)
                 self._publish(name)
                 kls.append(metrics["kl_per_turn"])
                 row |= metrics if len(learners) == 1 else {f"{name}/{key}": value for key, value in metrics.items()}
@@ -347,8 +350,6 @@ class SelfPlay:
 
     def _facts(self, episodes: Sequence[Episode], payoffs: Sequence[Payoff]) -> dict[str, float]:
         """What the step's episodes looked like, apart from anything the learner says."""
-        turns = [turn for episode in episodes for turn in episode.turns]
-        bad = sum(any(not quote.good for quote in turn.quotes) for turn in turns)
         rewards = [abs(r) for payoff in payoffs for r in payoff.rewards if r is not None]
         verdicts = [
             (payoff.verdict, self.by_id[episode.task].label) for episode, payoff in zip(episodes, payoffs, strict=True)
@@ -359,10 +360,10 @@ class SelfPlay:
             for turn, reward in zip(episode.turns, payoff.rewards, strict=True)
         )
         decidable = [(verdict, label) for verdict, label in verdicts if verdict.decidable]
-        right = [0.5 if v.choice is None else float(v.choice == label) for v, label in decidable if label is not None]
+        right = [verdict.score(label) for verdict, label in decidable if label is not None]
         facts = {
             "episodes": float(len(episodes)),
-            "bad_quotes": bad / max(1, len(turns)),
+            "bad_quotes": bad_quote_share(episodes),
             "undecidable": 1 - len(decidable) / len(verdicts),
             "unpaid_turns": float(unpaid),
         }
@@ -435,9 +436,7 @@ class _Demonstration:
     """A stream of demonstration episodes from one source."""
 
     def __init__(self, mix: DemonstrationSource, owner: SelfPlay, *, seed: int) -> None:
-        self.protocol = load_protocol(
-            mix.protocol, {**owner.recipe.params, **mix.params} if mix.protocol == owner.recipe.protocol else mix.params
-        )
+        self.protocol = load_protocol(mix.protocol, owner.recipe.params_of(mix))
         self.tasks: Sequence[Task] = owner.world.tasks.train
         self.seed = seed
         self.engine = Engine(self.protocol, owner.world.judge, seed=seed, judging=False)

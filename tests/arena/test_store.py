@@ -244,7 +244,7 @@ def test_lines_are_plain_json(run):
     assert json.loads(line)["turns"][0]["text"] == "snow ☃ \x00 \u202e \ud800"
 
 
-def test_two_processes_may_make_the_same_directory_at_once(tmp_path):
+def test_several_openers_may_make_the_same_directory_at_once(tmp_path):
     for attempt in range(10):
         start = threading.Barrier(4)
 
@@ -255,3 +255,5 @@ def test_two_processes_may_make_the_same_directory_at_once(tmp_path):
         with ThreadPoolExecutor(4) as pool:
             for made in [pool.submit(make) for _ in range(4)]:
                 made.result()
+        with Store.open(tmp_path / str(attempt)) as store:
+            assert store.begin("run", {}, created="2026-01-31").finished() == set()

@@ -95,8 +95,15 @@ def test_every_evaluation_game_is_stored_with_its_tokens(outcome: Outcome) -> No
         assert {"arm/random", "arm/debate_gen2", "tournament", "exploitability", "control/tournament"} <= set(
             run.stages()
         )
+        series = [run.series(name)[0]["ratings"] for name in ("ratings", "control/ratings")]
         episode = next(run.episodes("arm/debate_gen2"))
         assert len(list(run.episodes("tournament"))) == 3 * 6 * 2
+    main, control = ([row["elo"] for row in rows] for rows in series)
+    assert sorted(main) == sorted(
+        outcome.results.elo()
+    )  # the control's table stands beside the run's, not in its place
+    assert outcome.control is not None
+    assert sorted(control) == sorted(outcome.control.elo())
     spans = [turn.tokens for turn in episode.turns]
     assert all(span is not None and len(span.ids) == 1 and span.logps is not None for span in spans)
     assert spans[0] is not None
