@@ -249,6 +249,11 @@ def _rate(matches: Sequence[Match], anchor: str | None, seed: int) -> tuple[list
     """Ratings by maximum likelihood, or with a prior and a note where that has no finite answer."""
     if not any(match.first != match.second for match in matches):
         return [], "no ratings: no game between two agents was decided"
+    if anchor is not None and all(anchor not in (match.first, match.second) for match in matches):
+        ratings, note = _rate(matches, None, seed)
+        return ratings, f"no game of the anchor '{anchor}' was decided, so the mean is at 0" + (
+            f"; {note}" if note else ""
+        )
     try:
         return elo_table(matches, anchor=anchor, seed=seed), ""
     except ConfigError as error:
