@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -23,6 +24,10 @@ if "XDG_CACHE_HOME" not in os.environ and not os.access(Path.home(), os.W_OK):
 # The same examples in every run, and no verdict that depends on how busy the machine is.
 settings.register_profile("arena", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("arena")
+
+# A shell may start background jobs with SIGINT ignored, which children inherit; tests of Ctrl-C need the default.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
