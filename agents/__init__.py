@@ -4,16 +4,33 @@ Heavy modules (`arena.agents.models`, `arena.agents.backend_hf`, `arena.agents.s
 by what needs them.
 """
 
-from arena.agents.policy import Policy, PolicyAgent
-from arena.agents.scripted import FaultyAgent, ScriptedAgent, from_list
-from arena.agents.types import Act, Agent, Ask, Backend, Completion, Context, Message, SampleRequest, ScoreRequest
+from arena.agents.backends import BACKENDS, AsyncBackend, PolicyBackend
+from arena.agents.policy import AsyncPolicyAgent, Policy, PolicyAgent, agent_for
+from arena.agents.scripted import AsyncScripted, FaultyAgent, ScriptedAgent, from_list, from_script
+from arena.agents.types import (
+    Act,
+    Agent,
+    Ask,
+    AsyncAgent,
+    Backend,
+    Completion,
+    Context,
+    Message,
+    SampleRequest,
+    ScoreRequest,
+)
 from arena.protocols.registry import Registry
 
 __all__ = [
     "AGENTS",
+    "BACKENDS",
     "Act",
     "Agent",
     "Ask",
+    "AsyncAgent",
+    "AsyncBackend",
+    "AsyncPolicyAgent",
+    "AsyncScripted",
     "Backend",
     "Completion",
     "Context",
@@ -21,10 +38,13 @@ __all__ = [
     "Message",
     "Policy",
     "PolicyAgent",
+    "PolicyBackend",
     "SampleRequest",
     "ScoreRequest",
     "ScriptedAgent",
+    "agent_for",
     "from_list",
+    "from_script",
 ]
 
 AGENTS: Registry[Agent] = Registry("agent")
@@ -59,3 +79,9 @@ AGENTS.lazy("silent", "arena.agents.scripted:silent", "says nothing")
 AGENTS.lazy("echo", "arena.agents.scripted:echo", "repeats the last turn of another role")
 AGENTS.lazy("fixed", "arena.agents.scripted:fixed", "always says the same: fixed:text=...")
 AGENTS.lazy("list", "arena.agents.scripted:listed", "says a list of texts in turn: list:texts=first|second")
+AGENTS.lazy("scripted", "arena.agents.scripted:script", "says the lines of a YAML file, by role: scripted:path=FILE")
+AGENTS.lazy("random", "arena.agents.random_agent:random_agent", "says something of the right form at random")
+AGENTS.lazy(
+    "openai", "arena.agents.openai:openai_agent", "a model behind an OpenAI-compatible server: openai:model=NAME"
+)
+AGENTS.lazy("human", "arena.agents.human:human", "a person at this terminal")

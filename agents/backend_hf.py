@@ -213,6 +213,11 @@ class HFBackend:
         """Forget cached keys and values. Updates in place are noticed without it; a change through ``.data`` is not."""
         self._cached.clear()
 
+    def update(self, policy: str) -> None:
+        """The weights have changed: see `arena.agents.backends.PolicyBackend`."""
+        self.policy = policy
+        self.invalidate()
+
     def generate(self, requests: Sequence[SampleRequest]) -> list[Completion]:
         """Draw up to ``max_tokens`` ids after each context; see `arena.agents.types.Backend`.
 

@@ -30,7 +30,7 @@ from arena.protocols.words import expand_words
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Model", "add_lora", "check_lora", "check_model", "load_model", "open_model", "tiny"]
+__all__ = ["Model", "add_lora", "check_lora", "check_model", "load_model", "open_model", "save_base", "tiny"]
 
 KINDS = {"generation": "path", "hf": "model", "smollm2": None, "tiny": "words"}
 """Kinds of model that a spec can name, each with the argument that it needs."""
@@ -80,7 +80,7 @@ class Model:
             for config in network.peft_config.values():
                 config.base_model_name_or_path = self.source or "base"
             if self.source is None:
-                _save_base(self.base, path / "base")
+                save_base(self.base, path / "base")
                 self.encoder.tokenizer.save_pretrained(path / "base")
             # Else peft asks the hub whether the base has its published vocabulary.
             network.save_pretrained(path, save_embedding_layers=False)
@@ -90,7 +90,7 @@ class Model:
         return path
 
 
-def _save_base(base: Any, folder: Path) -> None:
+def save_base(base: Any, folder: Path) -> None:
     """Save a base that peft has wrapped: its layers carry ``base_layer`` in their names, and adapter weights beside
     it."""
     state = {

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from arena.agents.backends import BACKENDS, AsyncBackend, PolicyBackend
 from arena.agents.encoders import Encoder
 from arena.agents.sampling import PLAIN, check_sampling
 from arena.agents.types import Act, Ask, Backend, Completion, SampleRequest
 from arena.protocols.errors import BackendError, ConfigError
 from arena.protocols.records import Sampling, TokenSpan, TurnStatus
+from arena.protocols.registry import Spec
 
 if TYPE_CHECKING:
-    from arena.agents.backend_hf import HFBackend
     from arena.agents.models import Model
 
-__all__ = ["Policy", "PolicyAgent"]
+__all__ = ["AsyncPolicyAgent", "Policy", "PolicyAgent", "agent_for"]
 
 
 class PolicyAgent:
@@ -51,50 +52,94 @@ class PolicyAgent:
 
     def act(self, asks: Sequence[Ask]) -> list[Act]:
         """One turn for each ask; see `arena.agents.types.Agent`."""
-        extend, sampling, own_limit = self.encoder.extend, self.sampling, self.max_tokens
-        room_limit: int | None = getattr(self.backend, "max_length", None)
-        heard: list[tuple[list[int], bool]] = []
-        requests: list[SampleRequest] = []
-        full: dict[int, str] = {}
-        for number, ask in enumerate(asks):
-            context = ask.context
-            delta, fresh = extend(context, ask.new)
-            if fresh:
-                context.ids.clear()
-            context.ids += delta
-            heard.append((delta, fresh))
-            limit = own_limit if ask.max_tokens is None else min(ask.max_tokens, own_limit)
-            if room_limit is not None and len(context.ids) + limit > room_limit:
-                limit = room_limit - len(context.ids)
-                if limit < 1:
-                    full[number] = f"the context of {len(context.ids)} tokens fills the {room_limit} of '{self.name}'"
-                    continue
-            requests.append(SampleRequest(context.ids, ask.seed, sampling, limit))
-        drawn = iter(self._draw(requests) if requests else ())
+        heard = [self._hear(ask) for ask in asks]
+        drawn = iter(self._draw([each.request for each in heard if not isinstance(each.request, str)]))
         policy = self.backend.policy
-        acts: list[Act] = []
-        for number, (ask, (delta, fresh)) in enumerate(zip(asks, heard, strict=True)):
-            answer = full[number] if number in full else next(drawn)
-            if isinstance(answer, str):
-                span = TokenSpan(tuple(delta), (), (), policy, sampling, fresh)
-                acts.append(Act("", TurnStatus.TRANSPORT, span, answer))
-                continue
-            ask.context.ids += answer.ids
-            ended = answer.finish == "stop"
-            text = self.encoder.decode(answer.ids[:-1] if ended else answer.ids)
-            whole = ended or (ask.max_tokens == 1 and self.encoder.one_token_turns)
-            span = TokenSpan(tuple(delta), answer.ids, answer.logps, policy, sampling, fresh)
-            acts.append(Act(text, TurnStatus.OK if whole else TurnStatus.TRUNCATED, span))
-        return acts
+        return [
+            self._act(ask, each, each.request if isinstance(each.request, str) else next(drawn), policy)
+            for ask, each in zip(asks, heard, strict=True)
+        ]
+
+    def _hear(self, ask: Ask) -> _Heard:
+        """Extend the ask's context by what is new, and say what to draw; a full context says why nothing can be."""
+        context = ask.context
+        delta, fresh = self.encoder.extend(context, ask.new)
+        if fresh:
+            context.ids = []
+        context.ids += delta
+        limit = self.max_tokens if ask.max_tokens is None else min(ask.max_tokens, self.max_tokens)
+        room: int | None = getattr(self.backend, "max_length", None)
+        if room is not None and len(context.ids) + limit > room:
+            limit = room - len(context.ids)
+            if limit < 1:
+                full = f"the context of {len(context.ids)} tokens fills the {room} of '{self.name}'"
+                return _Heard(delta, fresh, full)
+        return _Heard(delta, fresh, SampleRequest(context.ids, ask.seed, self.sampling, limit))
+
+    def _act(self, ask: Ask, heard: _Heard, answer: Completion | str, policy: str) -> Act:
+        """The turn that a completion, or what went wrong, makes."""
+        if isinstance(answer, str):
+            span = TokenSpan(tuple(heard.delta), (), (), policy, self.sampling, heard.fresh)
+            return Act("", TurnStatus.TRANSPORT, span, answer)
+        ask.context.ids += answer.ids
+        ended = answer.finish == "stop"
+        text = self.encoder.decode(answer.ids[:-1] if ended else answer.ids)
+        whole = ended or (ask.max_tokens == 1 and self.encoder.one_token_turns)
+        span = TokenSpan(tuple(heard.delta), answer.ids, answer.logps, policy, self.sampling, heard.fresh)
+        return Act(text, TurnStatus.OK if whole else TurnStatus.TRUNCATED, span)
 
     def _draw(self, requests: Sequence[SampleRequest]) -> Sequence[Completion | str]:
         """A completion or what went wrong for each request; where a batch fails, each request alone."""
+        if not requests:
+            return ()
         try:
             return self.backend.generate(requests)
         except BackendError as error:
             if len(requests) == 1:
-                return [str(error) or type(error).__name__]
+                return [_told(error)]
             return [found for request in requests for found in self._draw([request])]
+
+
+class AsyncPolicyAgent(PolicyAgent):
+    """A `PolicyAgent` whose asks are requests of their own: each is answered as soon as its tokens are drawn.
+
+    The engine prefers `answer`, so that asks of all roles, agents and episodes are in one running batch.
+    """
+
+    backend: AsyncBackend
+
+    async def answer(self, ask: Ask) -> Act:
+        """One turn; see `arena.agents.types.AsyncAgent`."""
+        heard, policy = self._hear(ask), self.backend.policy
+        if isinstance(heard.request, str):
+            return self._act(ask, heard, heard.request, policy)
+        try:
+            answer: Completion | str = await self.backend.draw(heard.request)
+        except BackendError as error:
+            answer = _told(error)
+        return self._act(ask, heard, answer, policy)
+
+
+def agent_for(
+    backend: Backend, encoder: Encoder, name: str, sampling: Sampling = PLAIN, max_tokens: int = 256
+) -> PolicyAgent:
+    """The agent that suits a backend: asynchronous if it takes requests one by one (`arena.agents.backends`)."""
+    kind = AsyncPolicyAgent if hasattr(backend, "draw") else PolicyAgent
+    return kind(name, backend, encoder, sampling, max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What an ask added to its context, and what is to be drawn."""
+
+    delta: list[int]
+    fresh: bool
+    request: SampleRequest | str
+    """Or why nothing can be drawn."""
+
+
+def _told(error: BackendError) -> str:
+    return str(error) or type(error).__name__
 
 
 @dataclass(eq=False)
@@ -106,7 +151,9 @@ class Policy:
     version: int = 0
     adapter: str | None = "default"
     """LoRA adapter that speaks, if the network has adapters; None: the base without them."""
-    _backend: HFBackend | None = field(default=None, repr=False)
+    sampler: str | Mapping[str, Any] | Spec = "hf"
+    """Which backend draws its tokens, as `arena.agents.backends.BACKENDS` names it."""
+    _backend: PolicyBackend | None = field(default=None, repr=False)
 
     @property
     def id(self) -> str:
@@ -114,24 +161,21 @@ class Policy:
         return f"{self.name}@v{self.version}"
 
     @property
-    def backend(self) -> HFBackend:
+    def backend(self) -> PolicyBackend:
         """Samples from the current weights; one for the life of the policy."""
         if self._backend is None:
-            from arena.agents.backend_hf import HFBackend
-
-            self._backend = HFBackend(self.model, self.id, adapter=self.adapter)
+            self._backend = BACKENDS.build(self.sampler, model=self.model, policy=self.id, adapter=self.adapter)
         return self._backend
 
     def agent(self, sampling: Sampling = PLAIN, max_tokens: int = 256, name: str | None = None) -> PolicyAgent:
         """An agent that speaks with this policy, named after its current version unless told otherwise."""
-        return PolicyAgent(name or self.id, self.backend, self.model.encoder, sampling, max_tokens)
+        return agent_for(self.backend, self.model.encoder, name or self.id, sampling, max_tokens)
 
     def publish(self) -> str:
-        """The weights changed: count the version up, drop what is cached, and return the new id."""
+        """The weights changed: count the version up, deliver them to the backend, and return the new id."""
         self.version += 1
         if self._backend is not None:
-            self._backend.policy = self.id
-            self._backend.invalidate()
+            self._backend.update(self.id)
         return self.id
 
     def snapshot(self) -> Policy:
@@ -140,4 +184,4 @@ class Policy:
         network.eval()
         network.requires_grad_(False)
         model = type(self.model)(network, self.model.encoder, self.id, self.model.source)
-        return Policy(self.name, model, self.version, self.adapter)
+        return Policy(self.name, model, self.version, self.adapter, self.sampler)

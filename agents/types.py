@@ -13,9 +13,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from arena.protocols.outputs import OutputRule
 from arena.protocols.records import Sampling, Task, TokenSpan, Turn, TurnStatus
 
-__all__ = ["Act", "Agent", "Ask", "Backend", "Completion", "Context", "Message", "SampleRequest", "ScoreRequest"]
+__all__ = [
+    "Act",
+    "Agent",
+    "Ask",
+    "AsyncAgent",
+    "Backend",
+    "Completion",
+    "Context",
+    "Message",
+    "SampleRequest",
+    "ScoreRequest",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +45,11 @@ class Context:
     """What one role has seen and said so far in one episode; owned by its agent, kept by the engine."""
 
     ids: list[int] = field(default_factory=list)
-    """Every token id so far: the prefix of the next request. Only ever appended to, except by a fresh start."""
+    """Every token id so far: the prefix of the next request. Only ever appended to; a fresh start puts another list in
+    its place, so that the engine can go back to what stood there before a request that failed."""
     state: Any = None
-    """Whatever else the agent's encoder needs to extend the context."""
+    """Whatever else the agent's encoder needs to extend the context. It is replaced, never changed, since several
+    candidates for a turn may go on from the same one."""
 
 
 @dataclass(slots=True)
@@ -61,6 +75,18 @@ class Ask:
     """All turns so far that the role may read, its own included, for agents that are programs."""
     quote_field: str | None = None
     """Task field that the turn is expected to quote, if the protocol says so."""
+    output: OutputRule | None = None
+    """What form the turn must have; None leaves it free."""
+    options: tuple[str, ...] = ()
+    """The texts to choose from, where ``output`` is a choice."""
+    max_words: int | None = None
+    """The protocol's limit of words; the engine enforces it."""
+    max_thinking: int | None = None
+    """The protocol's limit of hidden-thinking tokens."""
+    sample: int = 0
+    """Which candidate of a best-of-n move this is."""
+    attempt: int = 0
+    """How often the move was tried before."""
 
 
 @dataclass(slots=True)
@@ -71,6 +97,25 @@ class Act:
     status: TurnStatus = TurnStatus.OK
     tokens: TokenSpan | None = None
     error: str | None = None
+    thinking: str = ""
+    """Hidden thinking, apart from ``text``."""
+    visible_tokens: int | None = None
+    """Count of tokens of ``text``, if the agent knows it; where ``tokens`` is given, it need not."""
+    thinking_tokens: int = 0
+    """Count of tokens of ``thinking``."""
+
+
+class AsyncAgent(Protocol):
+    """Fills a role from afar (a server, a person): many asks wait at once, each for itself.
+
+    An agent is asynchronous if it has ``answer``; the engine then calls that and not ``act``.
+    """
+
+    name: str
+
+    async def answer(self, ask: Ask) -> Act:
+        """See `Agent.act`, for one ask. The engine runs it in an event loop of its own."""
+        ...
 
 
 class Agent(Protocol):

@@ -1,19 +1,33 @@
-"""From transcripts to what judges read, and from verdicts to what roles are paid."""
+"""From transcripts to what judges read, and back to verdicts."""
 
 from __future__ import annotations
 
-import itertools
+import asyncio
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
-from arena.judges.types import Judge, JudgeView, Statement
-from arena.protocols import Node, Protocol
+from arena.judges.types import AnyJudge, AsyncJudge, JudgeView, Statement
+from arena.protocols import Node, Protocol, Role
 from arena.protocols.errors import BackendError, ConfigError
+from arena.protocols.graph import Scope
 from arena.protocols.quotes import mark_quotes
-from arena.protocols.records import Episode, Task, Turn, Verdict, VerdictStatus
+from arena.protocols.records import Episode, Task, Turn, TurnStatus, Verdict, VerdictStatus
 
-__all__ = ["FAULTS", "Bench", "Payoff", "ask_judge", "judge_episodes", "pay"]
+__all__ = [
+    "FAULTS",
+    "Bench",
+    "answers_scope",
+    "ask_judge",
+    "check_verdict",
+    "deciding_nodes",
+    "failed_verdict",
+    "is_async",
+    "judge_episodes",
+]
+
+T = TypeVar("T")
 
 FAULTS = (BackendError, OSError, TimeoutError)
 """What a model, a server or the machine may do at any time: recorded as a status, and the others go on. Everything else
@@ -23,50 +37,110 @@ _SLACK = 1e-2
 """Probabilities in float32, or rounded by hand, need not add up to 1 exactly."""
 
 
-@dataclass(slots=True)
-class Payoff:
-    """What an episode was worth."""
-
-    rewards: list[float | None]
-    """One number a turn; None where a verdict behind it is undecidable, or where the speaker argues no answer."""
-    verdict: Verdict
-    """On the whole transcript."""
-
-
 class Bench:
-    """A judge node of a protocol, and the instrument that sits there.
+    """A place from which a judge reads a protocol, and the instrument that sits there.
 
-    It alone decides what the judge may read: turns whose audience holds the judge's role, quotes only if the role hears
-    only quotes, the task fields that the role sees, and the label only for an instrument that is declared to need it.
+    It alone decides what the judge may read: turns that are kept and whose audience holds the judge's seat, of its own
+    scope and of the nodes in ``reads``, a revision in place of its draft; quotes only if the role hears only quotes;
+    the task fields that the role sees; and the label only for an instrument that is declared to need it.
+
+    Args:
+        protocol: whose transcripts are read.
+        node: judge node, or one that has candidates rated.
+        judge: who reads.
+        role: who rates the candidates of ``node``; absent: the role of the node.
     """
 
-    __slots__ = ("_fields", "_quotes_only", "judge", "node", "protocol", "role")
+    __slots__ = (
+        "_answers",
+        "_fields",
+        "_nodes",
+        "_own_answers",
+        "_quotes_only",
+        "_seat",
+        "judge",
+        "node",
+        "protocol",
+        "role",
+    )
 
-    def __init__(self, protocol: Protocol, node: Node, judge: Judge) -> None:
+    def __init__(self, protocol: Protocol, node: Node, judge: AnyJudge, role: Role | None = None) -> None:
         self.protocol = protocol
         self.node = node
         self.judge = judge
-        self.role = node.role.name
-        self._quotes_only = node.role.hears == "quotes"
-        self._fields = [name for name in node.role.sees if name not in ("question", "answers")]
+        self.role = role or node.role
+        scope = self.role.scope or protocol.scope
+        self._seat = self.role.seat
+        self._quotes_only = self.role.hears == "quotes"
+        self._fields = [name for name in self.role.sees if name not in ("question", "answers")]
+        self._nodes = _readable(protocol, node, scope, self._seat)
+        owner = answers_scope(scope)
+        self._own_answers = owner != ""
+        self._answers = frozenset(
+            name for name, other in protocol.nodes.items() if answers_scope(other.scope or protocol.scope) == owner
+        )
+        """Nodes whose speakers argue the answers that the judge decides between."""
 
-    def statement(self, turn: Turn) -> Statement:
-        """The turn as the judge reads it."""
+    def reads(self, turn: Turn) -> bool:
+        """Whether the judge may read the turn (a draft too: whether a revision stands for it is another matter)."""
+        if turn.node not in self._nodes or not turn.kept:
+            return False
+        if turn.status is TurnStatus.REFUSED and self.protocol.nodes[turn.node].refuses:
+            return False
+        return turn.audience is None or self._seat in turn.audience or turn.role == self._seat
+
+    def statement(self, turn: Turn, texts: Sequence[str] | None = None) -> Statement:
+        """The turn as the judge reads it; ``texts`` are those of all turns so far as readers read them, if known."""
+        answer = self._argued(turn)
         if self._quotes_only:
-            return Statement(turn.role, turn.answer, "", tuple(quote for quote in turn.quotes if quote.good))
-        rule = self.protocol.nodes[turn.node].quote
-        text = mark_quotes(rule, turn.text, turn.quotes) if rule else turn.text
-        return Statement(turn.role, turn.answer, text, turn.quotes)
+            return Statement(turn.role, answer, "", tuple(quote for quote in turn.quotes if quote.good))
+        if texts is not None:
+            return Statement(turn.role, answer, texts[turn.index], turn.quotes)
+        text = mark_quotes(self.protocol.nodes[turn.node].quote, turn.text, turn.quotes)
+        return Statement(turn.role, answer, text, turn.quotes)
 
-    def audible(self, turn: Turn) -> bool:
-        """Whether the judge may read the turn."""
-        return turn.audience is None or self.role in turn.audience
+    def _argued(self, turn: Turn) -> int | None:
+        """Index of the argued answer among those that the judge decides between."""
+        if turn.node not in self._answers:
+            return None
+        # Answers of a nested protocol's own are argued in their order, and `Turn.answer` counts those of the task.
+        return self.protocol.nodes[turn.node].role.argues if self._own_answers else turn.answer
 
-    def view(self, episode: Episode, task: Task, statements: Sequence[Statement] | None = None) -> JudgeView:
-        """All that the judge may know of the episode so far, or with other ``statements`` in their place."""
-        if statements is None:
-            statements = [self.statement(turn) for turn in episode.turns if self.audible(turn)]
-        sees = self.node.role.sees
+    def view(
+        self,
+        episode: Episode,
+        task: Task,
+        *,
+        sides: tuple[int, ...] | None = None,
+        upto: int | None = None,
+        since: int = 0,
+        candidate: Turn | None = None,
+        without: Collection[int] = (),
+        texts: Sequence[str] | None = None,
+    ) -> JudgeView:
+        """All that the judge may know.
+
+        Args:
+            episode: so far.
+            task: that it is about, as the judge's scope knows it: fields that a nested scope binds stand in it, and no
+                label beside answers of its own.
+            sides: which of the task's answers each seat argues; absent: those of the episode.
+            upto: only this many turns of the episode.
+            since: how many turns there were when the judge's scope was last entered.
+            candidate: a turn to be rated as if it had been said.
+            without: indices of turns that are passed over: the others that may be picked in place of the candidate.
+            texts: what readers read of each turn (inert, quotes marked), if that is known.
+        """
+        read = [turn for turn in episode.turns[since:upto] if self.reads(turn)]
+        replaced = {turn.replaces for turn in read}
+        if candidate is not None:
+            replaced.add(candidate.replaces)
+        statements = [
+            self.statement(turn, texts) for turn in read if turn.index not in replaced and turn.index not in without
+        ]
+        if candidate is not None:
+            statements.append(self.statement(candidate))
+        sees = self.role.sees
         return JudgeView(
             key=episode.key,
             question=task.question if "question" in sees else "",
@@ -74,39 +148,88 @@ class Bench:
             statements=statements,
             fields={name: task.fields[name] for name in self._fields if name in task.fields},
             label=task.label if self.judge.sees_label else None,
-            answers_argued=episode.sides,
+            answers_argued=episode.sides if sides is None else sides,
         )
 
-    def prefixes(self, episode: Episode, task: Task) -> list[JudgeView]:
-        """Views before the first superstep that spoke and after each of them."""
-        said: list[Statement] = []
-        views = [self.view(episode, task, [])]
-        for _, turns in itertools.groupby(episode.turns, key=lambda turn: turn.superstep):
-            said += [self.statement(turn) for turn in turns if self.audible(turn)]
-            views.append(self.view(episode, task, list(said)))
-        return views
+
+def _readable(protocol: Protocol, node: Node, scope: Scope, seat: str) -> frozenset[str]:
+    """Names of the nodes whose turns may be read from ``node`` at all."""
+    inside = f"{scope.name}." if scope.name else ""
+    named = protocol.nodes if node.reads is None else node.reads
+    return frozenset(name for name in named if name.startswith(inside) and protocol.nodes[name].reaches(seat))
 
 
-def ask_judge(judge: Judge, views: Sequence[JudgeView]) -> Sequence[Verdict]:
-    """One verdict a view; where the batch fails, each view alone, so that a fault does not take its siblings along."""
+def answers_scope(scope: Scope) -> str:
+    """Name of the scope whose ``answers`` are those of ``scope``: ``""`` where they are the task's."""
+    while scope.parent is not None and "answers" not in scope.bound:
+        scope = scope.parent
+    return scope.name
+
+
+def deciding_nodes(protocol: Protocol) -> list[str]:
+    """Names of the nodes, judges and votes, that give a verdict on the task's answers, in the order of the file."""
+    return [
+        node.name
+        for node in protocol.nodes.values()
+        if node.gives_verdict and answers_scope(node.scope or protocol.scope) == ""
+    ]
+
+
+def is_async(judge: AnyJudge) -> bool:
+    """Whether the judge answers one view at a time, from afar."""
+    return hasattr(judge, "verdict")
+
+
+def ask_judge(judge: AnyJudge, views: Sequence[JudgeView]) -> Sequence[Verdict]:
+    """One verdict a view; where a batch fails, each view alone, so that a fault does not take its siblings along."""
+    if is_async(judge):
+        return _wait(_gather(judge, views))  # type: ignore[arg-type]
     try:
-        verdicts = judge.judge(views)
+        verdicts = judge.judge(views)  # type: ignore[union-attr]
     except FAULTS as error:
         if len(views) == 1:
-            reason = f"{type(error).__name__}: {error}"
-            return [Verdict(VerdictStatus.TRANSPORT, judge.name, evidence={"reason": reason})]
+            return [failed_verdict(judge, error)]
         return [verdict for view in views for verdict in ask_judge(judge, [view])]
     if not isinstance(verdicts, Sequence) or not all(isinstance(verdict, Verdict) for verdict in verdicts):
         raise BackendError(f"judge '{judge.name}' gave something else than a list of verdicts")
     if len(verdicts) != len(views):
         raise BackendError(f"judge '{judge.name}' gave {len(verdicts)} verdicts on {len(views)} views")
     for view, verdict in zip(views, verdicts, strict=True):
-        _check_verdict(judge, view, verdict)
+        check_verdict(judge, view, verdict)
     return verdicts
 
 
-def _check_verdict(judge: Judge, view: JudgeView, verdict: Verdict) -> None:
-    """A verdict that may be used must be a distribution over the answers."""
+async def _gather(judge: AsyncJudge, views: Sequence[JudgeView]) -> list[Verdict]:
+    async def one(view: JudgeView) -> Verdict:
+        try:
+            verdict = await judge.verdict(view)
+        except FAULTS as error:
+            return failed_verdict(judge, error)
+        check_verdict(judge, view, verdict)
+        return verdict
+
+    return list(await asyncio.gather(*map(one, views)))
+
+
+def _wait(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end in a loop of its own; in a thread, since the caller may have a running loop (a notebook)."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+def failed_verdict(judge: AnyJudge, error: BaseException) -> Verdict:
+    """What is recorded where a judge failed."""
+    return Verdict(VerdictStatus.TRANSPORT, judge.name, evidence={"reason": f"{type(error).__name__}: {error}"})
+
+
+def check_verdict(judge: AnyJudge, view: JudgeView, verdict: Verdict) -> None:
+    """A verdict that may be used must be a distribution over the answers.
+
+    Raises:
+        BackendError: it is none.
+    """
+    if not isinstance(verdict, Verdict):
+        raise BackendError(f"judge '{judge.name}' gave {type(verdict).__name__} instead of a verdict ({view.key})")
     if not verdict.decidable:
         return
     count = len(view.answers_argued)
@@ -121,80 +244,37 @@ def _check_verdict(judge: Judge, view: JudgeView, verdict: Verdict) -> None:
 
 
 def judge_episodes(
-    protocol: Protocol, judge: Judge, episodes: Sequence[Episode], tasks: Mapping[str, Task], node: str | None = None
+    protocol: Protocol, judge: AnyJudge, episodes: Sequence[Episode], tasks: Mapping[str, Task], node: str | None = None
 ) -> list[Verdict]:
-    """Judge stored transcripts again, without playing anything. ``node`` defaults to the last judge node."""
-    bench = _bench(protocol, judge, node)
-    return list(ask_judge(judge, [bench.view(episode, tasks[episode.task]) for episode in episodes]))
+    """Judge stored transcripts again, each as it was when the judge node last ran, without playing anything.
 
-
-def pay(protocol: Protocol, judge: Judge, episodes: Sequence[Episode], tasks: Mapping[str, Task]) -> list[Payoff]:
-    """Reward of every turn by the protocol's ``rewards``, penalties for bad quotes included.
-
-    With ``pay: each_turn`` the judge is asked after every superstep, and each turn of it earns its speaker the change
-    that the superstep made; with ``pay: end`` every turn earns the final value. Turns of a failed episode earn None.
+    Args:
+        protocol: that was played.
+        judge: who judges now.
+        episodes: to be judged; where the node never ran, the verdict is ``abstain``.
+        tasks: by id.
+        node: judge node; absent: the last one that is not nested.
 
     Raises:
-        ConfigError: the protocol has no rewards.
+        ConfigError: there is no such judge node, or it is nested: what its fields were bound to is not stored.
     """
-    rewards = protocol.rewards
-    if rewards is None:
-        raise ConfigError(f"protocol '{protocol.name}' has no 'rewards:', so nothing can be trained on it")
-    bench = _bench(protocol, judge, rewards.verdict)
-    turnwise = rewards.pay == "each_turn"
-    views: list[JudgeView] = []
-    counts: list[int] = []
-    for episode in episodes:
-        task = tasks[episode.task]
-        new = bench.prefixes(episode, task) if turnwise else [bench.view(episode, task)]
-        views += new
-        counts.append(len(new))
-    verdicts = ask_judge(judge, views)
-    paid = []
-    start = 0
-    for episode, count in zip(episodes, counts, strict=True):
-        stages = verdicts[start : start + count]
-        start += count
-        label = tasks[episode.task].label
-        row: list[float | None] = []
-        stage, superstep = 0, -1
-        for turn in episode.turns:
-            if turn.superstep != superstep:
-                stage, superstep = stage + 1, turn.superstep
-            reward = None
-            if episode.error is None and turnwise:
-                before, after = (_value(protocol, stages[at], turn.answer, label) for at in (stage - 1, stage))
-                reward = None if before is None or after is None else after - before
-            elif episode.error is None:
-                reward = _value(protocol, stages[0], turn.answer, label)
-            if reward is not None and rewards.bad_quote:
-                reward += rewards.bad_quote * sum(not quote.good for quote in turn.quotes)
-            row.append(reward)
-        paid.append(Payoff(row, stages[-1]))
-    return paid
+    bench = Bench(protocol, _judge_node(protocol, node), judge)
+    upto = [episode.judged.get(bench.node.name, (None,))[-1] for episode in episodes]
+    ran = [(episode, count) for episode, count in zip(episodes, upto, strict=True) if count is not None]
+    verdicts = iter(ask_judge(judge, [bench.view(episode, tasks[episode.task], upto=count) for episode, count in ran]))
+    silent = {"reason": f"'{bench.node.name}' never ran"}
+    return [
+        Verdict(VerdictStatus.ABSTAIN, judge.name, evidence=silent) if count is None else next(verdicts)
+        for count in upto
+    ]
 
 
-def _bench(protocol: Protocol, judge: Judge, node: str | None) -> Bench:
-    name = node or (protocol.judge_nodes[-1] if protocol.judge_nodes else None)
-    if name is None:
+def _judge_node(protocol: Protocol, name: str | None) -> Node:
+    outer = [node for node in protocol.judge_nodes if protocol.nodes[node].scope in (None, protocol.scope)]
+    if name is None and not outer:
         raise ConfigError(f"protocol '{protocol.name}' has no judge node")
-    return Bench(protocol, protocol.nodes[name], judge)
-
-
-def _value(protocol: Protocol, verdict: Verdict, answer: int | None, label: int | None) -> float | None:
-    """Worth of a verdict to the role that argues ``answer``; None where there is none."""
-    if answer is None or not verdict.decidable:
-        return None
-    assert protocol.rewards is not None
-    expression = protocol.rewards.value
-    names: dict[str, float] = {"margin": verdict.margin(answer)}
-    if not expression.names <= names.keys():
-        names["p"] = math.exp(verdict.logps[answer])
-        names["won"] = verdict.score(answer)
-        if label is not None:
-            names["correct"] = float(answer == label)
-    if missing := expression.names - names.keys():
-        raise ConfigError(
-            f"rewards.value of '{protocol.name}' uses '{min(missing)}', which this task does not have (no label)"
-        )
-    return float(expression(names))
+    name = name or outer[-1]
+    if name not in outer:
+        what = "is nested: its stored verdicts stand" if name in protocol.judge_nodes else "is none of its judge nodes"
+        raise ConfigError(f"'{name}' of protocol '{protocol.name}' {what} (there is: {', '.join(outer) or 'none'})")
+    return protocol.nodes[name]

@@ -2,8 +2,9 @@
 
 Written by hand because a run stores hundreds of thousands of episodes. Numbers keep every bit, texts every code point
 (the line is pure ASCII, so control characters and lone surrogates do no harm in it). Two things that JSON lacks are
-marked: an infinite log-probability is the string ``"-inf"``, and inside a verdict's evidence a tuple is
-``{"$tuple": [...]}`` and an infinite number ``{"$float": "-inf"}``. NaN is refused: something before went wrong.
+marked: an infinite log-probability is the string ``"-inf"``, and inside the fields of a turn and a verdict's evidence a
+tuple is ``{"$tuple": [...]}`` and an infinite number ``{"$float": "-inf"}``. NaN is refused: something before went
+wrong. What most turns lack (a field that has its default) is left out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from arena.protocols.errors import NumericalError, StoreError
 from arena.protocols.records import Episode, Quote, Sampling, TokenSpan, Turn, TurnStatus, Verdict, VerdictStatus
@@ -22,6 +25,8 @@ _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=Fa
 _TURN_STATUS = {str(status): status for status in TurnStatus}
 _VERDICT_STATUS = {str(status): status for status in VerdictStatus}
 _MARKS = ("$tuple", "$float", "$map")
+_NAN = object()
+"""Stands for a NaN, which no encoder lets pass."""
 
 
 def to_json(episode: Episode) -> str:
@@ -32,9 +37,15 @@ def to_json(episode: Episode) -> str:
         StoreError: the evidence of a verdict holds something that JSON cannot carry.
     """
     try:
-        return _encode(_episode(episode))
-    except ValueError:
-        return _encode(_finite(_episode(episode), f"episode {episode.key}"))
+        fields = _episode(episode)
+        try:
+            line = orjson.dumps(fields)
+            if line.isascii():
+                return line.decode("ascii")
+        except TypeError:
+            # A NaN, or what JSON can carry and orjson cannot: halves of surrogate pairs, integers of more than 64 bits.
+            _refuse_nan(fields, f"episode {episode.key}")
+        return _encode(fields)
     except TypeError as error:
         raise StoreError(f"episode {episode.key} cannot be stored: {error}") from error
 
@@ -53,7 +64,7 @@ def from_json(text: str | bytes) -> Episode:
 
 
 def _episode(episode: Episode) -> dict[str, Any]:
-    return {
+    fields: dict[str, Any] = {
         "key": episode.key,
         "protocol": episode.protocol,
         "task": episode.task,
@@ -64,6 +75,11 @@ def _episode(episode: Episode) -> dict[str, Any]:
         "stop": episode.stop,
         "error": episode.error,
     }
+    if episode.inner_verdicts:
+        fields["inner_verdicts"] = {node: _verdict(verdict) for node, verdict in episode.inner_verdicts.items()}
+    if episode.judged:
+        fields["judged"] = episode.judged
+    return fields
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
@@ -78,7 +94,6 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "text": turn.text,
         "status": turn.status.value,
     }
-    # What most turns lack is left out.
     if turn.quotes:
         fields["quotes"] = [
             {"text": quote.text, "verified": quote.verified, "repeated": quote.repeated} for quote in turn.quotes
@@ -89,36 +104,60 @@ def _turn(turn: Turn) -> dict[str, Any]:
         fields["tokens"] = _span(turn.tokens)
     if turn.error is not None:
         fields["error"] = turn.error
+    if turn.fields:
+        fields["fields"] = _mark(turn.fields)
+    if turn.about:
+        fields["about"] = turn.about
+    if turn.replaces is not None:
+        fields["replaces"] = turn.replaces
+    if turn.attempt:
+        fields["attempt"] = turn.attempt
+    if turn.sample:
+        fields["sample"] = turn.sample
+    if not turn.kept:
+        fields["kept"] = False
+    if turn.thinking:
+        fields["thinking"] = turn.thinking
+    if turn.visible_tokens is not None:
+        fields["visible_tokens"] = turn.visible_tokens
+    if turn.thinking_tokens:
+        fields["thinking_tokens"] = turn.thinking_tokens
     return fields
 
 
 def _span(span: TokenSpan) -> dict[str, Any]:
     sampling = span.sampling
-    return {
+    fields: dict[str, Any] = {
         "prompt": span.prompt,
         "ids": span.ids,
-        "logps": span.logps,
+        "logps": None if span.logps is None else _finite(span.logps),
         "policy": span.policy,
-        "sampling": [sampling.temperature, sampling.top_p, sampling.top_k],
+        "sampling": _finite([sampling.temperature, sampling.top_p, sampling.top_k]),
         "fresh": span.fresh,
     }
+    if span.side:
+        fields["side"] = True
+    if span.thinking:
+        fields["thinking"] = span.thinking
+    return fields
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {
         "status": verdict.status.value,
         "judge": verdict.judge,
-        "logps": verdict.logps,
+        "logps": _finite(verdict.logps),
         "stated": verdict.stated,
         "evidence": _mark(verdict.evidence) if verdict.evidence else {},
     }
 
 
 def _mark(value: Any) -> Any:
-    """Evidence with what JSON would lose marked."""
+    """Fields or evidence with what JSON would lose marked."""
     kind = value.__class__
     if kind is float:
-        return value if math.isfinite(value) or math.isnan(value) else {"$float": repr(value)}
+        number = _number(value)
+        return {"$float": number} if number.__class__ is str else number
     if kind is tuple:
         return {"$tuple": [_mark(item) for item in value]}
     if kind is list:
@@ -126,10 +165,14 @@ def _mark(value: Any) -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise StoreError(f"the evidence of a verdict has the key {key!r}: keys must be text")
+                raise StoreError(
+                    f"fields of a turn, or the evidence of a verdict, have the key {key!r}: keys must be text"
+                )
         marked = {key: _mark(item) for key, item in value.items()}
         return {"$map": marked} if len(marked) == 1 and next(iter(marked)) in _MARKS else marked
-    return value
+    if value is None or isinstance(value, str | int):
+        return value
+    raise TypeError(f"{kind.__name__} is nothing that JSON knows")
 
 
 def _unmark(value: Any) -> Any:
@@ -148,17 +191,26 @@ def _unmark(value: Any) -> Any:
     return {key: _unmark(item) for key, item in value.items()}
 
 
-def _finite(value: Any, place: str) -> Any:
-    """The rare way: infinities as text; NaN raises with its place."""
-    if isinstance(value, float) and not math.isfinite(value):
-        if math.isnan(value):
-            raise NumericalError(f"{place} is NaN; an episode with a number that is not one is not stored")
-        return repr(value)
+def _finite(values: Sequence[float]) -> Sequence[Any]:
+    """Numbers with infinities as text and NaN marked."""
+    return values if math.isfinite(sum(values)) else [_number(value) for value in values]
+
+
+def _number(value: float) -> Any:
+    if math.isfinite(value):
+        return value
+    return _NAN if math.isnan(value) else repr(value)
+
+
+def _refuse_nan(value: Any, place: str) -> None:
+    if value is _NAN:
+        raise NumericalError(f"{place} is NaN; an episode with a number that is not one is not stored")
     if isinstance(value, dict):
-        return {key: _finite(item, f"{place}.{key}") for key, item in value.items()}
+        for key, item in value.items():
+            _refuse_nan(item, f"{place}.{key}")
     if isinstance(value, list | tuple):
-        return [_finite(item, f"{place}[{index}]") for index, item in enumerate(value)]
-    return value
+        for index, item in enumerate(value):
+            _refuse_nan(item, f"{place}[{index}]")
 
 
 def _read_episode(fields: dict[str, Any]) -> Episode:
@@ -172,6 +224,8 @@ def _read_episode(fields: dict[str, Any]) -> Episode:
         {node: _read_verdict(verdict) for node, verdict in fields["verdicts"].items()},
         fields["stop"],
         fields["error"],
+        {node: _read_verdict(verdict) for node, verdict in fields.get("inner_verdicts", {}).items()},
+        {node: tuple(counts) for node, counts in fields.get("judged", {}).items()},
     )
 
 
@@ -192,6 +246,15 @@ def _read_turn(fields: dict[str, Any]) -> Turn:
         None if audience is None else tuple(audience),
         None if tokens is None else _read_span(tokens),
         get("error"),
+        _unmark(fields["fields"]) if "fields" in fields else {},
+        tuple(get("about", ())),
+        get("replaces"),
+        get("attempt", 0),
+        get("sample", 0),
+        get("kept", True),
+        get("thinking", ""),
+        get("visible_tokens"),
+        get("thinking_tokens", 0),
     )
 
 
@@ -205,6 +268,8 @@ def _read_span(fields: dict[str, Any]) -> TokenSpan:
         fields["policy"],
         Sampling(*sampling),
         fields["fresh"],
+        fields.get("side", False),
+        fields.get("thinking", 0),
     )
 
 

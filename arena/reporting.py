@@ -100,19 +100,28 @@ def _judged(episodes: Sequence[Episode]) -> bool:
 
 def _facts(run: RunHandle, episodes: Sequence[Episode]) -> dict[str, Any]:
     statuses = Counter(str(turn.status) for episode in episodes for turn in episode.turns)
+    stops = Counter(episode.stop for episode in episodes)
     quotes = [quote for episode in episodes for turn in episode.turns for quote in turn.quotes]
     facts: dict[str, Any] = {
         "begun": run.created,
         "seed": run.config["seed"],
         "tasks": str(run.config["tasks"]),
-        "judge": str(run.config["judge"]),
+        "judge": _judges(run.config),
         "episodes": len(episodes),
         "failed episodes": sum(episode.error is not None for episode in episodes),
         "turns": ", ".join(f"{count} {status}" for status, count in statuses.items()),
     }
+    if stops.keys() != {"end"}:
+        facts["stopped by"] = ", ".join(f"{count} {reason}" for reason, count in stops.items())
     if quotes:
         facts["good quotes"] = f"{sum(quote.good for quote in quotes)} of {len(quotes)}"
     return facts | {f"agent: {name}": str(spec) for name, spec in run.config["agents"].items()}
+
+
+def _judges(config: Mapping[str, Any]) -> str:
+    """Specs of the judges: a run names them by seat, a tournament has one for all."""
+    judges: Mapping[str, Any] = config["judges"] if "judges" in config else {"*": config["judge"]}
+    return ", ".join(str(spec) if seat == "*" else f"{seat}: {spec}" for seat, spec in judges.items())
 
 
 def _transcripts(run: RunHandle, episodes: Sequence[Episode]) -> list[Transcript]:

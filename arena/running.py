@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from arena.agents import AGENTS
-from arena.agents.types import Agent
-from arena.engine import Engine, Plan
+from arena.agents.prices import Usage, used_by
+from arena.engine import AnyAgent, Engine, Plan, sampled_tokens
 from arena.judges import JUDGES
-from arena.judges.types import Judge
-from arena.protocols import Protocol, load_protocol
+from arena.judges.types import AnyJudge
+from arena.protocols import Budget, Protocol, load_protocol
 from arena.protocols.errors import ConfigError, suggest
 from arena.protocols.records import Episode, Task, Turn
 from arena.seeds import derive_seed
@@ -32,6 +32,7 @@ __all__ = [
     "balanced_plans",
     "exchanged",
     "fingerprint_tasks",
+    "judges_of",
     "lineup_of",
     "play_stored",
     "record_tasks",
@@ -61,9 +62,9 @@ class RunConfig:
     tasks: str
     """Task spec or a path to a JSONL file."""
     agents: Mapping[str, str]
-    """Speaking role -> agent spec; the role ``*`` fills all that are not named."""
-    judge: str | None = None
-    """Judge spec; may be absent where the protocol has no judge."""
+    """Speaking role -> agent spec; a counted role stands for all its seats, ``*`` for all that are not named."""
+    judges: Mapping[str, str] = field(default_factory=dict)
+    """Judging role -> judge spec, named likewise."""
     n: int | None = None
     """Most tasks; None takes all."""
     seed: int = 0
@@ -80,12 +81,20 @@ class RunSummary:
 
     episodes: int
     turns: Mapping[str, int]
-    """Turn status -> count."""
+    """Turn status -> count, attempts and candidates included."""
+    stops: Mapping[str, int]
+    """Stop reason -> count of episodes."""
     accuracy: Accuracy
     wins: Mapping[str, int]
     """Role -> verdicts for the answer it argued."""
     failed: int
     """Episodes that ended in an error."""
+    missing: int
+    """Episodes that were not played to their end, because a budget of the run was spent."""
+    stopped: str
+    """Which budget it was, or why an agent gave up; empty if all was played."""
+    usage: Sequence[Usage]
+    """What was used of models that are paid for, one entry a model."""
     out: Path
 
 
@@ -95,7 +104,7 @@ def exchanged(sides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def balanced_plans(
-    prefix: str, protocol: Protocol, tasks: Iterable[Task], lineup: Mapping[str, Agent], *, both: bool
+    prefix: str, protocol: Protocol, tasks: Iterable[Task], lineup: Mapping[str, AnyAgent], *, both: bool
 ) -> list[Plan]:
     """One plan a task, or with ``both`` two, the second with the first two answers exchanged between the seats."""
     plans = []
@@ -114,14 +123,18 @@ def play_stored(
     stage: str,
     on_batch: Callable[[list[Episode]], None] | None = None,
 ) -> list[Episode]:
-    """Play what is not in the store yet, store it as it finishes, and return all episodes in the order of the plans."""
+    """Play what is not in the store yet, and store it as it finishes.
+
+    Returns:
+        All episodes of the stage in the order of the plans, without those that a budget of the engine left unplayed.
+    """
     done = run.finished(stage)
     for batch in engine.stream([plan for plan in plans if plan.key not in done]):
         run.add(stage, batch)
         if on_batch is not None:
             on_batch(batch)
     stored = {episode.key: episode for episode in run.episodes(stage)}
-    return [stored[plan.key] for plan in plans]
+    return [stored[plan.key] for plan in plans if plan.key in stored]
 
 
 def record_tasks(run: RunHandle, tasks: Iterable[Task]) -> None:
@@ -171,31 +184,63 @@ def accuracy(episodes: Iterable[Episode], tasks: Mapping[str, Task]) -> Accuracy
 
 def bad_quote_share(episodes: Iterable[Episode]) -> float:
     """Share of turns with a quote that is fabricated or, where quotes must be new, repeated."""
-    turns = [turn for episode in episodes for turn in episode.turns]
+    turns = [turn for episode in episodes for turn in episode.turns if turn.kept]
     return sum(any(not quote.good for quote in turn.quotes) for turn in turns) / max(1, len(turns))
 
 
-def lineup_of(protocol: Protocol, agents: Mapping[str, str], **context: Any) -> dict[str, Agent]:
-    """Build the agents of all speaking roles; equal specs share one agent.
+def lineup_of(protocol: Protocol, agents: Mapping[str, str], **context: Any) -> dict[str, AnyAgent]:
+    """Build the agents of all speaking seats; equal specs share one agent.
+
+    Args:
+        protocol: whose seats are filled.
+        agents: seat, counted role, or ``*`` -> spec; the closest name counts. Seats of `human` nodes that nothing else
+            fills are a person at the terminal.
+        context: for the factories.
 
     Raises:
-        ConfigError: a role that nobody fills, or a filler for a role that does not speak.
+        ConfigError: a seat that nobody fills, or a filler for a role that does not speak.
     """
-    speakers = protocol.speakers
-    named = {role: spec for role, spec in agents.items() if role != "*"}
-    if strangers := sorted(set(named) - set(speakers)):
-        known = suggest(strangers[0], speakers) or " Nobody speaks in it."
-        raise ConfigError(f"'{strangers[0]}' is not a speaking role of protocol '{protocol.name}'.{known}")
-    lineup: dict[str, Agent] = {}
-    built: dict[str, Agent] = {}
-    for role in speakers:
-        spec = named.get(role, agents.get("*"))
-        if spec is None:
-            raise ConfigError(f"nobody fills the role '{role}' of protocol '{protocol.name}': give --agent {role}=SPEC")
-        if spec not in built:
-            built[spec] = AGENTS.build(spec, **context)
-        lineup[role] = built[spec]
-    return lineup
+    people = {node.role.seat for node in protocol.nodes.values() if node.kind == "human"}
+    specs = _by_seat(protocol, protocol.speakers, agents, "is not a speaking role of", " Nobody speaks in it.")
+    specs |= {seat: "human" for seat in protocol.speakers if seat in people and seat not in specs}
+    if empty := [seat for seat in protocol.speakers if seat not in specs]:
+        raise ConfigError(
+            f"nobody fills the role '{empty[0]}' of protocol '{protocol.name}': give --agent {empty[0]}=SPEC"
+        )
+    built: dict[str, AnyAgent] = {spec: AGENTS.build(spec, **context) for spec in dict.fromkeys(specs.values())}
+    return {seat: built[specs[seat]] for seat in protocol.speakers}
+
+
+def judges_of(protocol: Protocol, judges: Mapping[str, str], **context: Any) -> dict[str, AnyJudge]:
+    """Build the judges of all judging seats; see `lineup_of`.
+
+    Raises:
+        ConfigError: a seat without a judge, or a judge for a role that does not judge.
+    """
+    seats = protocol.judging_seats
+    if not seats:
+        judges = {name: spec for name, spec in judges.items() if name != "*"}
+    specs = _by_seat(protocol, seats, judges, "is not a judging role of", " Nobody judges in it.")
+    if empty := [seat for seat in seats if seat not in specs]:
+        raise ConfigError(
+            f"protocol '{protocol.name}' has a judge '{empty[0]}': give --judge SPEC, or --judge {empty[0]}=SPEC "
+            "(see 'arena ls judges')"
+        )
+    built: dict[str, AnyJudge] = {spec: JUDGES.build(spec, **context) for spec in dict.fromkeys(specs.values())}
+    return {seat: built[specs[seat]] for seat in seats}
+
+
+def _by_seat(
+    protocol: Protocol, seats: Sequence[str], specs: Mapping[str, str], stranger: str, nobody: str
+) -> dict[str, str]:
+    """Seat -> spec by its own name, that of its counted role, or ``*``; seats that nothing names are left out."""
+    groups = {seat: protocol.roles[seat].group for seat in seats}
+    known = {*seats, *groups.values()}
+    if strangers := sorted(set(specs) - known - {"*"}):
+        hint = suggest(strangers[0], known) or nobody
+        raise ConfigError(f"'{strangers[0]}' {stranger} protocol '{protocol.name}'.{hint}")
+    chosen = {seat: specs.get(seat, specs.get(groups[seat], specs.get("*"))) for seat in seats}
+    return {seat: spec for seat, spec in chosen.items() if spec is not None}
 
 
 def run_episodes(
@@ -205,9 +250,11 @@ def run_episodes(
     created: str,
     resume: bool = False,
     concurrency: int = 512,
+    budget: Budget | None = None,
     on_start: Callable[[int, int], None] | None = None,
     on_turn: Callable[[Plan, Turn], None] | None = None,
     on_batch: Callable[[list[Episode]], None] | None = None,
+    on_end: Callable[[Protocol, list[Episode], Mapping[str, Task]], None] | None = None,
 ) -> RunSummary:
     """Play a protocol over tasks and store every finished episode in ``out``.
 
@@ -216,10 +263,12 @@ def run_episodes(
         out: run directory.
         created: time stamp to store with the run.
         resume: go on with a run that is there.
-        concurrency: most episodes in flight.
+        concurrency: most episodes in flight; one where a person takes part, who cannot be in two of them.
+        budget: of the run. Turns and tokens that are stored already count; seconds are those of this call.
         on_start: called with (episodes in the run, episodes already stored).
         on_turn: called after each turn.
         on_batch: called with the episodes that finished together.
+        on_end: called with the protocol, all episodes in the order of the tasks, and the tasks.
 
     Raises:
         UserError: a mistake in the protocol, tasks, agents or judge; nothing was played.
@@ -230,17 +279,13 @@ def run_episodes(
         raise ConfigError(f"split={config.split!r} is neither 'train' nor 'test'")
     taskset = open_tasks(config.tasks, seed=config.seed)
     tasks = list(taskset.test if config.split == "test" else taskset.train)[: config.n]
-    judges: dict[str, Judge] = {}
-    if protocol.judge_nodes:
-        if config.judge is None:
-            raise ConfigError(f"protocol '{protocol.name}' has a judge: give --judge SPEC (see 'arena ls judges')")
-        judge = JUDGES.build(config.judge, seed=config.seed)
-        judges = {protocol.nodes[name].role.name: judge for name in protocol.judge_nodes}
+    judges = judges_of(protocol, config.judges, seed=config.seed)
     lineup = lineup_of(protocol, config.agents, tasks=taskset, seed=config.seed)
+    if any(getattr(agent, "interactive", False) for agent in lineup.values()):
+        concurrency = 1
     plans = balanced_plans("", protocol, tasks, lineup, both=config.swap)
     for task in tasks:
         protocol.check_task(task)
-    engine = Engine(protocol, judges, seed=derive_seed(config.seed, "run"), concurrency=concurrency, on_turn=on_turn)
     identity = {
         **asdict(config),
         "protocol_fingerprint": protocol.fingerprint,
@@ -249,19 +294,46 @@ def run_episodes(
     }
     with Store.open(out) as store:
         run = store.begin("run", identity, created=created, resume=resume)
+        engine = Engine(
+            protocol,
+            judges,
+            seed=derive_seed(config.seed, "run"),
+            concurrency=concurrency,
+            on_turn=on_turn,
+            budget=_left(budget, run),
+        )
         if on_start is not None:
             on_start(len(plans), len(run.finished("run")))
         record_tasks(run, tasks)
         episodes = play_stored(engine, plans, run, "run", on_batch)
-        run.finish("done")
+        run.finish("stopped" if engine.stopped else "done")
     by_id = {task.id: task for task in tasks}
+    if on_end is not None:
+        on_end(protocol, episodes, by_id)
     return RunSummary(
         episodes=len(episodes),
         turns=dict(Counter(turn.status.value for episode in episodes for turn in episode.turns)),
+        stops=dict(Counter(episode.stop for episode in episodes)),
         accuracy=accuracy(episodes, by_id),
         wins=_wins(protocol, episodes),
         failed=sum(episode.error is not None for episode in episodes),
+        missing=len(plans) - len(episodes),
+        stopped=engine.stopped,
+        usage=used_by([*lineup.values(), *judges.values()]),
         out=out,
+    )
+
+
+def _left(budget: Budget | None, run: RunHandle) -> Budget:
+    """What is left of the budget of a run after what is stored."""
+    if budget is None or (budget.turns is None and budget.tokens is None):
+        return budget or Budget()
+    turns = [turn for episode in run.episodes("run") for turn in episode.turns]
+    tokens = sum(map(sampled_tokens, turns))
+    return Budget(
+        None if budget.turns is None else budget.turns - len(turns),
+        None if budget.tokens is None else budget.tokens - tokens,
+        budget.seconds,
     )
 
 

@@ -18,8 +18,12 @@ class Seeds:
 
     def __call__(self, *path: object) -> int:
         """A seed in 0..2**64-1 for ``path``; parts are told apart by a separator that no name may hold."""
+        return self.of("\0".join(map(str, path)))
+
+    def of(self, joined: str) -> int:
+        """The same for a path whose parts are joined by ``\\0`` already."""
         stream = self._base.copy()
-        stream.update("\0".join(map(str, path)).encode("utf-8", "surrogatepass"))
+        stream.update(joined.encode("utf-8", "surrogatepass"))
         return int.from_bytes(stream.digest(), "little")
 
 

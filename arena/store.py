@@ -84,6 +84,7 @@ _episodes = Table(
     UniqueConstraint("run", "key"),
     Index("episodes_by_stage", "run", "stage"),
 )
+_insert_episode = insert(_episodes)
 _metrics = Table(
     "metrics",
     _metadata,
@@ -277,28 +278,37 @@ class RunHandle:
             if texts.setdefault(episode.key, text) != text:
                 raise StoreError(f"two different episodes have the key {episode.key!r}: keys are unique in a run")
         try:
-            return self._add(stage, texts, created)
-        except IntegrityError:  # another writer of a shared database was faster with the same keys
-            return self._add(stage, texts, created)
+            return self._insert(stage, texts, created)
+        except IntegrityError:
+            # Some are there already: stored again, or by another writer of a shared database.
+            return self._insert(stage, self._new(stage, texts), created)
 
-    def _add(self, stage: str, texts: Mapping[str, str], created: str) -> int:
+    def _insert(self, stage: str, texts: Mapping[str, str], created: str) -> int:
+        rows = [
+            {"run": self.id, "key": key, "stage": stage, "episode": text, "created": created}
+            for key, text in texts.items()
+        ]
+        if rows:
+            with self.store._connection() as connection:
+                connection.execute(_insert_episode, rows)
+        return len(rows)
+
+    def _new(self, stage: str, texts: Mapping[str, str]) -> dict[str, str]:
+        """Those that are not stored yet.
+
+        Raises:
+            StoreError: a key is taken by another episode.
+        """
         with self.store._connection() as connection:
             known = self._known(connection, list(texts))
-            for key, (old_stage, old_text) in known.items():
-                if old_stage != stage or old_text != texts[key]:
-                    other = f"in stage '{old_stage}'" if old_stage != stage else "with other content"
-                    raise StoreError(
-                        f"episode {key!r} is already stored {other}; stored episodes are never changed. "
-                        f"Was it played again under other code or weights? Use another directory"
-                    )
-            rows = [
-                {"run": self.id, "key": key, "stage": stage, "episode": text, "created": created}
-                for key, text in texts.items()
-                if key not in known
-            ]
-            if rows:
-                connection.execute(insert(_episodes), rows)
-            return len(rows)
+        for key, (old_stage, old_text) in known.items():
+            if old_stage != stage or old_text != texts[key]:
+                other = f"in stage '{old_stage}'" if old_stage != stage else "with other content"
+                raise StoreError(
+                    f"episode {key!r} is already stored {other}; stored episodes are never changed. "
+                    f"Was it played again under other code or weights? Use another directory"
+                )
+        return {key: text for key, text in texts.items() if key not in known}
 
     def _known(self, connection: Connection, keys: Sequence[str]) -> dict[str, tuple[str, str]]:
         """Key -> (stage, JSON) of those that are stored."""
@@ -407,7 +417,9 @@ def _prepare(connection: Any, _: Any) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA busy_timeout=20000")
     cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
+    # What is committed is in the hands of the system, and safe from kill -9. If the machine itself dies, the last
+    # episodes may be missing, never damaged: a resumed run plays them again, the same.
+    cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
 
 

@@ -11,9 +11,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from arena.agents import AGENTS
-from arena.agents.types import Agent
+from arena.agents.types import Agent, AsyncAgent
 from arena.engine import Engine, Plan
 from arena.judges import JUDGES
+from arena.judging import deciding_nodes
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.documents import read_document, validate_model
 from arena.protocols.errors import ConfigError
@@ -95,9 +96,13 @@ def load_tournament(path: Path) -> TournamentConfig:
 class _Named:
     """An agent under the name it plays by in a tournament."""
 
-    def __init__(self, name: str, agent: Agent) -> None:
+    def __init__(self, name: str, agent: Agent | AsyncAgent) -> None:
         self.name = name
-        self.act = agent.act
+        # Whether there is an `answer` tells the engine how to ask.
+        if hasattr(agent, "answer"):
+            self.answer = agent.answer
+        else:
+            self.act = agent.act
 
 
 def entered(name: str, lineup: Mapping[str, Agent]) -> dict[str, Agent]:
@@ -110,7 +115,7 @@ def check_pairing(protocol: Protocol) -> None:
     """Whether two agents can meet in the protocol.
 
     Raises:
-        ConfigError: it has not two arguing seats, somebody else speaks in it, or nobody judges.
+        ConfigError: it has not two arguing seats, somebody else speaks in it, or nothing decides between their answers.
     """
     if len(protocol.seats) != 2:
         raise ConfigError(f"protocol '{protocol.name}' has {len(protocol.seats)} arguing seats; a pairing needs two")
@@ -118,8 +123,8 @@ def check_pairing(protocol: Protocol) -> None:
         raise ConfigError(
             f"'{others[0]}' of protocol '{protocol.name}' speaks without arguing; pairings fill seats only"
         )
-    if not protocol.judge_nodes:
-        raise ConfigError(f"protocol '{protocol.name}' has no judge, so no game in it is ever decided")
+    if not deciding_nodes(protocol):
+        raise ConfigError(f"protocol '{protocol.name}' gives no verdict, so no game in it is ever decided")
 
 
 def pairing_plans(

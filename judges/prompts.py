@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import functools
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from arena.judges.types import JudgeView, Statement
 from arena.protocols.errors import ConfigError, LanguageError, suggest
+from arena.protocols.inert import inert_line
 from arena.protocols.templates import Template
 
-__all__ = ["JudgePrompt", "inert", "labels_for", "shipped_prompts"]
+__all__ = ["JudgePrompt", "labels_for", "shipped_prompts"]
 
 NAMES = {
     "question": "the question",
@@ -29,19 +29,6 @@ NAMES = {
     "fields": "the other task fields that the judge's role may see, by name",
 }
 """What a template may name."""
-
-
-@functools.lru_cache(maxsize=1 << 12)  # words and answers come again and again
-def inert(text: str) -> str:
-    """One line: white space and control characters (Unicode Z and Cc) become one space, other C characters vanish."""
-    kept = []
-    for character in text:
-        category = unicodedata.category(character)
-        if category[0] == "Z" or category == "Cc":
-            kept.append(" ")
-        elif category[0] != "C":
-            kept.append(character)
-    return " ".join("".join(kept).split())
 
 
 @functools.cache
@@ -98,33 +85,33 @@ class JudgePrompt:
         names: dict[str, Any] = {}
         for name in self.names:
             if name == "items":
-                names[name] = [inert(item) for item in items]
+                names[name] = [inert_line(item) for item in items]
             elif name == "answers":
-                names[name] = [inert(view.answers[index]) for index in order]
+                names[name] = [inert_line(view.answers[index]) for index in order]
             elif name == "labels":
                 names[name] = labels_for(len(order))
             elif name == "question":
-                names[name] = inert(view.question)
+                names[name] = inert_line(view.question)
             elif name == "statements":
                 place = dict(zip(order, labels_for(len(order)), strict=True))
                 names[name] = [_said(statement, place) for statement in view.statements]
             else:
-                names[name] = {inert(key): _flat(value) for key, value in fields.items()}
+                names[name] = {inert_line(key): _flat(value) for key, value in fields.items()}
         return self.template(names)
 
 
 def _said(statement: Statement, place: Mapping[int, str]) -> dict[str, Any]:
     return {
-        "role": inert(statement.role),
+        "role": inert_line(statement.role),
         "label": "" if statement.answer is None else place.get(statement.answer, ""),
-        "text": inert(statement.text),
-        "quotes": [inert(quote.text) for quote in statement.quotes if quote.good],
+        "text": inert_line(statement.text),
+        "quotes": [inert_line(quote.text) for quote in statement.quotes if quote.good],
     }
 
 
 def _flat(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "; ".join(f"{inert(str(key))}: {_flat(item)}" for key, item in value.items())
+        return "; ".join(f"{inert_line(str(key))}: {_flat(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         return " ".join(_flat(item) for item in value)
-    return inert(str(value))
+    return inert_line(str(value))

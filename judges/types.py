@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from arena.protocols.records import Quote, Verdict
 
-__all__ = ["Judge", "JudgeView", "Statement"]
+__all__ = ["AnyJudge", "AsyncJudge", "Judge", "JudgeView", "Statement"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +56,23 @@ class Judge(Protocol):
     def judge(self, views: Sequence[JudgeView]) -> Sequence[Verdict]:
         """One verdict a view, in order. What cannot be decided gets a status and a reason, never a guess."""
         ...
+
+
+class AsyncJudge(Protocol):
+    """Judges from afar (a server, a person): many views wait at once, each for itself.
+
+    A judge is asynchronous if it has ``verdict``; that is then called and not ``judge``.
+    """
+
+    name: str
+    """See `Judge.name`."""
+    sees_label: bool
+    """See `Judge.sees_label`."""
+
+    async def verdict(self, view: JudgeView) -> Verdict:
+        """See `Judge.judge`, for one view. It runs in an event loop of the caller's own."""
+        ...
+
+
+AnyJudge: TypeAlias = Judge | AsyncJudge
+"""A judge of either kind."""

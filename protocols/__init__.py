@@ -11,7 +11,7 @@ from arena.protocols.documents import Document, parse_document, read_document, v
 from arena.protocols.errors import ArenaError, ConfigError, Fault, SourceError, UnknownNameError, UserError
 from arena.protocols.expressions import Expression
 from arena.protocols.flow import Flow
-from arena.protocols.graph import Edge, Node, Protocol, Rewards, Role
+from arena.protocols.graph import Budget, Edge, Node, Protocol, Reward, Role, Scope
 from arena.protocols.loader import library, load_protocol
 from arena.protocols.quotes import QuoteRule, QuoteSource, find_quotes, mark_quotes
 from arena.protocols.records import Episode, Quote, Sampling, Task, TokenSpan, Turn, TurnStatus, Verdict, VerdictStatus
@@ -21,6 +21,7 @@ from arena.protocols.words import expand_words
 
 __all__ = [
     "ArenaError",
+    "Budget",
     "ConfigError",
     "Document",
     "Edge",
@@ -34,9 +35,10 @@ __all__ = [
     "QuoteRule",
     "QuoteSource",
     "Registry",
-    "Rewards",
+    "Reward",
     "Role",
     "Sampling",
+    "Scope",
     "SourceError",
     "Spec",
     "Task",

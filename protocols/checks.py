@@ -14,7 +14,7 @@ import networkx as nx
 
 from arena.protocols.documents import KeyPath
 
-__all__ = ["Step", "check_graph"]
+__all__ = ["Step", "check_graph", "reach"]
 
 START, END = "start", "end"
 
@@ -34,19 +34,27 @@ class Step:
     """It has ``times`` or ``when``."""
 
 
-def check_graph(nodes: Iterable[str], steps: Sequence[Step]) -> list[Finding]:
-    """All that is wrong with how ``nodes`` are joined by ``steps``; names in steps must exist."""
+def check_graph(nodes: Iterable[str], steps: Sequence[Step], kept: Sequence[Step] | None = None) -> list[Finding]:
+    """All that is wrong with how ``nodes`` are joined; names in steps must exist.
+
+    Args:
+        nodes: names.
+        steps: all arrows.
+        kept: those that the params leave; None: all. What only others lead to is left out, and not missed.
+    """
     names = list(nodes)
-    reached = _reach(steps)
+    every = reach(steps)
+    left = steps if kept is None else kept
+    reached = reach(left)
     findings = [
-        *_check_ends(steps, reached),
-        *_check_reached(names, steps, reached),
-        *_check_exits(names, steps, reached),
+        *_check_ends(steps, left, every, reached),
+        *_check_reached(names, steps, every),
+        *_check_exits(names, left, reached),
     ]
-    return findings + _check_cycles(steps)
+    return findings + _check_cycles(left)
 
 
-def _reach(steps: Sequence[Step]) -> set[str]:
+def reach(steps: Sequence[Step]) -> set[str]:
     """What can run: a join needs all its sources."""
     reached, before = {START}, 0
     while len(reached) > before:
@@ -57,11 +65,15 @@ def _reach(steps: Sequence[Step]) -> set[str]:
     return reached
 
 
-def _check_ends(steps: Sequence[Step], reached: set[str]) -> list[Finding]:
+def _check_ends(steps: Sequence[Step], left: Sequence[Step], every: set[str], reached: set[str]) -> list[Finding]:
     if not any(START in step.sources for step in steps):
         return [(("edges",), "nothing begins: write an edge 'start -> NODE'")]
-    if END not in reached:
+    if not any(START in step.sources for step in left):
+        return [(("edges",), "nothing begins with these params: no edge from 'start' has a condition that holds")]
+    if END not in every:
         return [(("edges",), "'end' is never reached: write an edge 'NODE -> end'")]
+    if END not in reached:
+        return [(("edges",), "'end' is never reached with these params: their conditions leave no way to it")]
     return []
 
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
 from arena.protocols.errors import ConfigError, Fault, SourceError
 
-__all__ = ["KeyPath", "SourceNode", "compose", "read_scalar", "read_value", "source_error", "spell"]
+__all__ = [
+    "KeyPath",
+    "Mark",
+    "SourceNode",
+    "SourceText",
+    "compose",
+    "read_scalar",
+    "read_value",
+    "source_error",
+    "spell",
+]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and list indices from the root of a document to a value."""
@@ -86,15 +97,42 @@ def read_value(text: str, *, nested: bool = False) -> Any:
         raise ConfigError(str(error)) from None
 
 
+class SourceText:
+    """A file as it was read."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self.text = text
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines without their ends."""
+        return BREAK.split(self.text)
+
+    def line(self, number: int) -> str:
+        """A line by its 1-based number; empty if there is none."""
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+
+class Mark(NamedTuple):
+    """A place in a file; line and column are 1-based."""
+
+    source: SourceText
+    line: int
+    column: int
+
+
 @dataclass(slots=True)
 class SourceNode:
     """A value with its place; line and column are 1-based."""
 
+    source: SourceText
     line: int
     column: int
     value: Any = None
     """Scalar, ``dict[str, SourceNode]`` or ``list[SourceNode]``."""
-    keys: dict[str, tuple[int, int]] = field(default_factory=dict)
+    keys: dict[str, Mark] = field(default_factory=dict)
+    """Places of the keys of a mapping."""
     style: str | None = None
     size: int = 1
     height: int = 0
@@ -160,6 +198,7 @@ class _Composer:
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
+        self.source = SourceText(file, text)
         self.loader = _Loader(text)
         self.anchors: dict[str, SourceNode] = {}
         self.stack: list[tuple[SourceNode, str | None]] = []
@@ -177,7 +216,7 @@ class _Composer:
             self.loader.dispose()
         if self.faults:
             raise SourceError(self.faults)
-        return self.root or SourceNode(1, 1)
+        return self.root or SourceNode(self.source, 1, 1)
 
     def take(self, event: Any) -> None:
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
@@ -193,7 +232,7 @@ class _Composer:
             if len(self.stack) >= _MAX_DEPTH:
                 raise self.error(line, column, f"nested deeper than {_MAX_DEPTH} levels")
             empty: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
-            node = SourceNode(line, column, empty, open=True)
+            node = SourceNode(self.source, line, column, empty, open=True)
             self.refuse_key(node)
             self.remember(event.anchor, node)
             self.stack.append((node, None))
@@ -204,7 +243,7 @@ class _Composer:
 
     def scalar(self, event: yaml.ScalarEvent, line: int, column: int) -> None:
         self.refuse_tag(event.tag, line, column)
-        node = SourceNode(line, column, event.value, style=event.style)
+        node = SourceNode(self.source, line, column, event.value, style=event.style)
         if event.implicit[0] and not self.waits_for_key():
             try:
                 node.value = read_scalar(event.value)
@@ -237,11 +276,11 @@ class _Composer:
             self.refuse_key(node)
             name = str(node.value)
             if name in parent.value:
-                at = parent.keys[name][0]
+                at = parent.keys[name].line
                 fault = self.error(node.line, node.column, f"key '{name}' is written twice (first in line {at})").faults
                 self.faults += fault
             self.stack[-1] = (parent, name)
-            parent.keys.setdefault(name, (node.line, node.column))
+            parent.keys.setdefault(name, Mark(self.source, node.line, node.column))
             return
         else:
             parent.value.setdefault(key, node)

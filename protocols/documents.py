@@ -17,9 +17,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from arena.protocols.composer import (
-    BREAK,
     MAX_BYTES,
     KeyPath,
+    Mark,
     SourceNode,
     compose,
     read_scalar,
@@ -50,9 +50,9 @@ class Document:
         self.file = file
         self.text = text
         self.data: Any = root.plain()
-        self._root = root
+        self.root = root
+        """The values with their places; those that another file brings (``extends``) know their file."""
         self._changed: set[KeyPath] = set()
-        self._lines = BREAK.split(text)
 
     def has(self, path: KeyPath) -> bool:
         """Whether there is a value at ``path``."""
@@ -101,25 +101,31 @@ class Document:
         Returns:
             (0, 0) for a value that `change` has put there.
         """
+        mark = self._mark(path, key=key, offset=offset)
+        return (mark.line, mark.column) if mark else (0, 0)
+
+    def _mark(self, path: KeyPath, *, key: bool, offset: int | None) -> Mark | None:
         if any(path[: len(changed)] == changed for changed in self._changed):
-            return 0, 0
+            return None
         node, depth = self._find(path)
         if key and depth == len(path) and path:
             parent, _ = self._find(path[:-1])
             if path[-1] in parent.keys:
                 return parent.keys[str(path[-1])]
         if depth < len(path):
-            return node.line, node.column
-        return self._inside(node, offset)
+            return Mark(node.source, node.line, node.column)
+        return _inside(node, offset)
 
     def fault(self, path: KeyPath, what: str, *, key: bool = False, offset: int | None = None) -> Fault:
         """A fault at ``path``; see `position`."""
-        line, column = self.position(path, key=key, offset=offset)
-        return Fault(self.file, line, column, spell(path), what)
+        mark = self._mark(path, key=key, offset=offset)
+        if mark is None:
+            return Fault(self.file, 0, 0, spell(path), what)
+        return Fault(mark.source.file, mark.line, mark.column, spell(path), what)
 
     def _find(self, path: KeyPath) -> tuple[SourceNode, int]:
         """The deepest existing node along ``path`` and how many steps lead to it."""
-        node = self._root
+        node = self.root
         for depth, step in enumerate(path):
             children = node.value
             inside = isinstance(children, dict) and step in children
@@ -128,24 +134,22 @@ class Document:
             node = children[step]
         return node, len(path)
 
-    def _inside(self, node: SourceNode, offset: int | None) -> tuple[int, int]:
-        """Place of a character of a text; exact in one-line scalars and ``|`` blocks, else the value's place."""
-        text = node.value
-        if not isinstance(text, str) or offset is None or not 0 <= offset <= len(text):
-            return node.line, node.column
-        if node.style == "|":
-            above = text[:offset].count("\n")
-            wanted = text.split("\n")[above]
-            line = node.line + 1 + above
-            start = self._line(line).find(wanted)
-            if wanted and start >= 0:
-                return line, start + 1 + offset - (text.rfind("\n", 0, offset) + 1)
-        elif self._line(node.line).startswith(text, node.column - 1 + (node.style in ("'", '"'))):
-            return node.line, node.column + (node.style in ("'", '"')) + offset
-        return node.line, node.column
 
-    def _line(self, number: int) -> str:
-        return self._lines[number - 1] if 0 < number <= len(self._lines) else ""
+def _inside(node: SourceNode, offset: int | None) -> Mark:
+    """Place of a character of a text; exact in one-line scalars and ``|`` blocks, else the value's place."""
+    text, source = node.value, node.source
+    if not isinstance(text, str) or offset is None or not 0 <= offset <= len(text):
+        return Mark(source, node.line, node.column)
+    if node.style == "|":
+        above = text[:offset].count("\n")
+        wanted = text.split("\n")[above]
+        line = node.line + 1 + above
+        start = source.line(line).find(wanted)
+        if wanted and start >= 0:
+            return Mark(source, line, start + 1 + offset - (text.rfind("\n", 0, offset) + 1))
+    elif source.line(node.line).startswith(text, node.column - 1 + (node.style in ("'", '"'))):
+        return Mark(source, node.line, node.column + (node.style in ("'", '"')) + offset)
+    return Mark(source, node.line, node.column)
 
 
 def read_document(path: str | Path) -> Document:

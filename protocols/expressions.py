@@ -1,8 +1,14 @@
-"""Small arithmetic for protocol files: ``tanh(margin / 2)``, ``rounds - 1``, ``round < 3 and not blind``.
+"""Small arithmetic for protocol files: ``tanh(margin / 2)``, ``rounds - 1``, ``agreement(answer.choice) > 0.5``.
 
-The grammar is a handful of Python's: numbers, text, true/false, names, ``+ - * / // % **``, comparisons, ``and or
-not``, ``a if condition else b`` and calls of the functions in `FUNCTIONS`. Whatever else Python can say is refused
-when the file is read. Powers and products are bounded, so no expression can take long or grow large.
+The grammar is a handful of Python's: numbers, text, true/false/none, names, ``NODE.field``, ``+ - * / // % **``,
+comparisons, ``in (a, b)``, ``and or not``, ``a if condition else b`` and calls of the functions in `FUNCTIONS` and
+`GROUPS`. Whatever else Python can say is refused when the file is read. Powers and products are bounded, so no
+expression can take long or grow large. Texts can be compared for being equal, or looked for in other texts, and nothing
+else.
+
+``none`` is what a node that has not run gives: it equals only itself, no number is above or below it, and there is no
+arithmetic with it. ``NODE.field`` of several nodes is a tuple, for the functions of `GROUPS`; there ``none`` is an
+abstention, which counts among all entries but is no value.
 """
 
 from __future__ import annotations
@@ -11,12 +17,13 @@ import ast
 import math
 import operator
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from arena.protocols.errors import ConfigError, LanguageError, suggest
+from arena.protocols.functions import FUNCTIONS, GROUPS, as_number, read_number, shorten
 
-__all__ = ["FUNCTIONS", "Expression"]
+__all__ = ["FUNCTIONS", "GROUPS", "Expression"]
 
 _Names: TypeAlias = Mapping[str, Any]
 _Value: TypeAlias = Callable[[_Names], Any]
@@ -24,25 +31,9 @@ _Value: TypeAlias = Callable[[_Names], Any]
 _MAX_LENGTH = 500
 _MAX_DEPTH = 40
 _MAX_BITS = 1024
-
-
-def _clip(value: float, low: float, high: float) -> float:
-    """``value`` moved into [low, high]."""
-    return max(low, min(high, value))
-
-
-FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int]] = {
-    "tanh": (math.tanh, 1, 1),
-    "exp": (math.exp, 1, 1),
-    "log": (math.log, 1, 1),
-    "sqrt": (math.sqrt, 1, 1),
-    "abs": (abs, 1, 1),
-    "min": (min, 2, 20),
-    "max": (max, 2, 20),
-    "round": (round, 1, 2),
-    "clip": (_clip, 3, 3),
-}
-"""Name -> function, least and largest count of arguments."""
+_MAX_ITEMS = 64
+_LITERALS = {"true": True, "false": False, "none": None}
+_EVERY = {*FUNCTIONS, *GROUPS, "number"}
 
 _ARITHMETIC: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -54,10 +45,12 @@ _ARITHMETIC: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
 _COMPARISONS: Mapping[type[ast.AST], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    ast.Lt: lambda a, b: _ordered(a, b) and a < b,
+    ast.LtE: lambda a, b: _ordered(a, b) and a <= b,
+    ast.Gt: lambda a, b: _ordered(a, b) and a > b,
+    ast.GtE: lambda a, b: _ordered(a, b) and a >= b,
+    ast.In: lambda a, b: _holds(b, a),
+    ast.NotIn: lambda a, b: not _holds(b, a),
 }
 
 
@@ -67,22 +60,37 @@ class Expression:
     Args:
         source: text of the expression, or a plain number or boolean.
         constants: names whose values are fixed now, such as a protocol's params.
+        scope: name of the nested scope whose nodes the source means: ``draft.choice`` is ``SCOPE.draft.choice`` then.
+            Constants may be dotted too, with the scope before them.
+        keys: other names for what the source means, the scope included: ``work.step.ok`` -> ``work_2.step.ok``.
 
     Raises:
         LanguageError: not an expression of this grammar; its ``offset`` says where.
     """
 
-    __slots__ = ("_constants", "_evaluate", "names", "source", "uses")
+    __slots__ = ("_constants", "_evaluate", "_keys", "_scope", "literals", "names", "singles", "source", "uses")
 
-    def __init__(self, source: str | float, constants: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        source: str | float,
+        constants: Mapping[str, Any] | None = None,
+        scope: str = "",
+        keys: Mapping[str, str] | None = None,
+    ) -> None:
         self.source = str(source).lower() if isinstance(source, bool) else str(source)
         self._constants = dict(constants or {})
-        compiler = _Compiler(self.source, self._constants)
+        self._scope = scope
+        self._keys = dict(keys or {})
+        compiler = _Compiler(self.source, self._constants, scope, self._keys)
         self._evaluate = compiler.compile()
         self.names: frozenset[str] = frozenset(compiler.names)
-        """Names that a call must bring."""
+        """Names that a call must bring; ``NODE.field`` is one name."""
+        self.singles: frozenset[str] = frozenset(compiler.singles)
+        """Those of ``names`` that stand where a tuple, the values of several nodes, makes no sense."""
         self.uses: frozenset[str] = frozenset(compiler.names | compiler.used)
         """All names in the source, the constants included."""
+        self.literals: frozenset[str] = frozenset(compiler.literals)
+        """Texts that stand in the source, or in constants that it names."""
 
     def __call__(self, names: _Names) -> Any:
         """The value.
@@ -100,18 +108,22 @@ class Expression:
     def __repr__(self) -> str:
         return f"Expression({self.source!r})"
 
-    def __reduce__(self) -> tuple[type[Expression], tuple[str, dict[str, Any]]]:
-        return type(self), (self.source, self._constants)
+    def __reduce__(self) -> tuple[type[Expression], tuple[str, dict[str, Any], str, dict[str, str]]]:
+        return type(self), (self.source, self._constants, self._scope, self._keys)
 
 
 class _Compiler:
     """Turns a syntax tree into nested closures; whatever is not listed here is refused."""
 
-    def __init__(self, source: str, constants: Mapping[str, Any]) -> None:
+    def __init__(self, source: str, constants: Mapping[str, Any], scope: str, keys: Mapping[str, str]) -> None:
         self.source = source
         self.constants = constants
+        self.prefix = f"{scope}." if scope else ""
+        self.keys = keys
         self.names: set[str] = set()
+        self.singles: set[str] = set()
         self.used: set[str] = set()
+        self.literals: set[str] = set()
         self.depth = 0
 
     def compile(self) -> _Value:
@@ -128,10 +140,10 @@ class _Compiler:
         except SyntaxError as error:
             offset = min(max((error.offset or 1) - 1, 0), len(text))
             raise LanguageError(
-                f"'{_shorten(self.source)}' is not an expression: {error.msg}", self.lead + offset
+                f"'{shorten(self.source)}' is not an expression: {error.msg}", self.lead + offset
             ) from None
         except (RecursionError, MemoryError, ValueError) as error:
-            raise LanguageError(f"'{_shorten(self.source)}' is not an expression: {error or 'too deep'}") from None
+            raise LanguageError(f"'{shorten(self.source)}' is not an expression: {error or 'too deep'}") from None
         return self.visit(tree.body)
 
     def refuse(self, node: ast.AST, what: str) -> LanguageError:
@@ -148,8 +160,8 @@ class _Compiler:
             what = ast.get_source_segment(self.source.strip().replace("\n", " "), node) or type(node).__name__
             raise self.refuse(
                 node,
-                f"'{_shorten(what)}' cannot stand in an expression: use numbers, names, + - * / // % **, comparisons, "
-                f"and/or/not, if-else and {', '.join(FUNCTIONS)}",
+                f"'{shorten(what)}' cannot stand in an expression: use numbers, names, NODE.field, + - * / // % **, "
+                f"comparisons, in (a, b), and/or/not, if-else and {', '.join(sorted(_EVERY))}",
             )
         value = method(node)
         self.depth -= 1
@@ -161,14 +173,43 @@ class _Compiler:
             raise self.refuse(node, f"{value!r} is neither a number nor a text")
         if isinstance(value, int) and value.bit_length() > _MAX_BITS:
             raise self.refuse(node, "the number is too large")
+        return self.fixed(value)
+
+    def fixed(self, value: Any) -> _Value:
+        if isinstance(value, str):
+            self.literals.add(value)
         return lambda names: value
 
     def visit_Name(self, node: ast.Name) -> _Value:  # noqa: N802
         name = node.id
-        literal = {"true": True, "false": False}.get(name, self.constants.get(name))
-        if literal is not None:
-            self.used.add(name) if name in self.constants else None
-            return lambda names: literal
+        if name in _LITERALS:
+            return self.fixed(_LITERALS[name])
+        if name in self.constants:
+            self.used.add(name)
+            return self.fixed(self.constants[name])
+        self.singles.add(name)
+        return self.named(name)
+
+    def visit_Attribute(self, node: ast.Attribute) -> _Value:  # noqa: N802
+        name = self.dotted(node)
+        if name in self.constants:
+            return self.fixed(self.constants[name])
+        self.singles.add(name)
+        return self.named(name)
+
+    def dotted(self, node: ast.Attribute) -> str:
+        parts, inner = [node.attr], node.value
+        while isinstance(inner, ast.Attribute):
+            parts.append(inner.attr)
+            inner = inner.value
+        if not isinstance(inner, ast.Name):
+            raise self.refuse(node, "a dot stands between names only: NODE.field")
+        if inner.id in _LITERALS or inner.id in self.constants:
+            raise self.refuse(node, f"'{inner.id}' has no '.{parts[-1]}': a dot reads what a node gave, as NODE.field")
+        name = self.prefix + ".".join([inner.id, *reversed(parts)])
+        return self.keys.get(name, name)
+
+    def named(self, name: str) -> _Value:
         self.names.add(name)
         return lambda names: names[name]
 
@@ -177,9 +218,9 @@ class _Compiler:
         if isinstance(node.op, ast.Not):
             return lambda names: not value(names)
         if isinstance(node.op, ast.USub):
-            return lambda names: -value(names)
+            return lambda names: -as_number(value(names))
         if isinstance(node.op, ast.UAdd):
-            return lambda names: +value(names)
+            return lambda names: +as_number(value(names))
         raise self.refuse(node, "'~' is not an operator of expressions")
 
     def visit_BinOp(self, node: ast.BinOp) -> _Value:  # noqa: N802
@@ -191,15 +232,15 @@ class _Compiler:
         apply = _ARITHMETIC.get(type(node.op))
         if apply is None:
             raise self.refuse(node, "use only + - * / // % ** between numbers")
-        return lambda names: apply(_number(left(names)), _number(right(names)))
+        return lambda names: apply(as_number(left(names)), as_number(right(names)))
 
     def visit_Compare(self, node: ast.Compare) -> _Value:  # noqa: N802
-        values = [self.visit(node.left), *map(self.visit, node.comparators)]
-        operators = []
-        for op in node.ops:
+        values, operators = [self.visit(node.left)], []
+        for op, comparator in zip(node.ops, node.comparators, strict=True):
             if type(op) not in _COMPARISONS:
-                raise self.refuse(node, "use only == != < <= > >= to compare")
+                raise self.refuse(node, "use only == != < <= > >= in to compare")
             operators.append(_COMPARISONS[type(op)])
+            values.append(self.items(comparator) if isinstance(op, ast.In | ast.NotIn) else self.visit(comparator))
         if len(operators) == 1:
             (left, right), apply = values, operators[0]
             return lambda names: apply(left(names), right(names))
@@ -222,39 +263,92 @@ class _Compiler:
 
     def visit_Call(self, node: ast.Call) -> _Value:  # noqa: N802
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
-        if name not in FUNCTIONS:
-            raise self.refuse(node, f"'{_shorten(name)}' is not a function of expressions.{suggest(name, FUNCTIONS)}")
-        function, least, most = FUNCTIONS[name]
-        if node.keywords or not least <= len(node.args) <= most:
-            count = str(least) if least == most else f"{least} to {most}"
-            raise self.refuse(node, f"'{name}' takes {count} values")
-        arguments = [self.visit(argument) for argument in node.args]
+        if name not in _EVERY:
+            raise self.refuse(node, f"'{shorten(name)}' is not a function of expressions.{suggest(name, _EVERY)}")
+        given = -1 if node.keywords else len(node.args)
+        if name == "number" and given == 1:
+            read = self.visit(node.args[0])
+            return lambda names: read_number(read(names))
+        if name in GROUPS and given == GROUPS[name][1]:
+            return self.group_call(GROUPS[name][0], node.args)
+        function, least, most = FUNCTIONS.get(name, (None, 1, 1))
+        if function is not None and least <= given <= most:
+            return self.number_call(function, node.args)
+        raise self.refuse(node, f"'{name}' takes {_takes(name)}")
+
+    def number_call(self, function: Callable[..., Any], given: Sequence[ast.expr]) -> _Value:
+        arguments = [self.visit(argument) for argument in given]
         if len(arguments) == 1:
             only = arguments[0]
-            return lambda names: function(_number(only(names)))
-        return lambda names: function(*[_number(argument(names)) for argument in arguments])
+            return lambda names: function(as_number(only(names)))
+        return lambda names: function(*[as_number(argument(names)) for argument in arguments])
+
+    def group_call(self, function: Callable[..., Any], given: Sequence[ast.expr]) -> _Value:
+        values, others = self.items(given[0]), [self.visit(argument) for argument in given[1:]]
+        return lambda names: function(_tuple(values(names)), *[other(names) for other in others])
+
+    def items(self, node: ast.expr) -> _Value:
+        """A value where a list of values may stand."""
+        if isinstance(node, ast.Attribute):
+            name = self.dotted(node)
+            return self.fixed(self.constants[name]) if name in self.constants else self.named(name)
+        if not isinstance(node, ast.Tuple | ast.List):
+            return self.visit(node)
+        if len(node.elts) > _MAX_ITEMS:
+            raise self.refuse(node, f"a list of {len(node.elts)} values is too long (at most {_MAX_ITEMS})")
+        items = [self.visit(item) for item in node.elts]
+        return lambda names: tuple([item(names) for item in items])
 
 
-def _number(value: Any) -> Any:
-    if isinstance(value, int | float):
-        return value
-    raise TypeError(f"{_shorten(repr(value))} is not a number")
+def _takes(name: str) -> str:
+    """How many values a function takes, in words."""
+    if name not in FUNCTIONS:
+        least = most = GROUPS[name][1] if name in GROUPS else 1
+    else:
+        _, least, most = FUNCTIONS[name]
+    count = str(least) if least == most else f"{least} to {most}"
+    also = ", or those of several nodes" if name in FUNCTIONS and name in GROUPS else ""
+    return f"{count} value{'s' if most > 1 else ''}{also}"
 
 
 def _multiply(left: Any, right: Any) -> Any:
-    product = _number(left) * _number(right)
+    product = as_number(left) * as_number(right)
     if isinstance(product, int) and product.bit_length() > _MAX_BITS:
         raise OverflowError("the product is too large")
     return product
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    base, exponent = _number(base), _number(exponent)
+    base, exponent = as_number(base), as_number(exponent)
     whole = isinstance(base, int) and isinstance(exponent, int) and exponent >= 0
     if whole and base.bit_length() * exponent <= _MAX_BITS:
         return base**exponent
     return math.pow(base, exponent)
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
+def _ordered(left: Any, right: Any) -> bool:
+    """Whether two values have an order: numbers have, none has none, and the rest is a mistake."""
+    if left is None or right is None:
+        return False
+    as_number(left), as_number(right)
+    return True
+
+
+def _holds(values: Any, value: Any) -> bool:
+    """Whether a tuple has an item, or a text a passage."""
+    if isinstance(values, str):
+        if value is None:
+            return False
+        if not isinstance(value, str):
+            raise TypeError(f"only a text can be in a text, not {shorten(repr(value))}")
+        return value in values
+    return value in _tuple(values)
+
+
+def _tuple(values: Any) -> Sequence[Any]:
+    """The values of several nodes, or a list that a turn gave; none has no values."""
+    if isinstance(values, tuple | list):
+        return values
+    if values is None:
+        return ()
+    raise TypeError(f"{shorten(repr(values))} is one value, where those of several nodes or a list are needed")

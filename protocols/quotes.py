@@ -2,7 +2,7 @@
 
 Two forms. ``whole``: the whole turn is one quote (games). ``tagged``: free text with ``<quote>...</quote>``. Readers
 see ``<verified>`` or ``<unverified>`` in place of the speaker's tags; a speaker who writes those words in tags gets
-them defused.
+them defused (`arena.protocols.inert`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
+from arena.protocols.inert import defuse, indent, inert
 from arena.protocols.records import Quote
 
 __all__ = ["QuoteRule", "QuoteSource", "find_quotes", "mark_quotes"]
@@ -21,12 +22,6 @@ _TAG = re.compile(r"<(/?)quote>", re.IGNORECASE)
 _MINUS = "\u2212"
 _WORD = re.compile(r"(?<!\w)[-+]?\d+(?:[.,:]\d+)*|\w+")
 _APOSTROPHES = str.maketrans("", "", "'\u2019\u2018`\u00b4\u02bc")
-# Characters that print as nothing: a forged tag may hide them between its letters.
-_HIDDEN = "[\\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]*+"
-_OPENERS = "[<\uff1c\ufe64\u2039\u3008\u27e8\u2329]"
-_SPELLED = "|".join(_HIDDEN.join(word) for word in ("verified", "unverified", "quote"))
-# Possessive repeats and the look-behind keep this linear on runs of brackets and blanks.
-_FORGED = re.compile(f"(?<!{_OPENERS}){_OPENERS}++(?={_HIDDEN}[/\uff0f\u2215]?{_HIDDEN}(?:{_SPELLED}))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,26 +101,27 @@ def _check(rule: QuoteRule, text: str, source: QuoteSource, said: set[str]) -> Q
     return Quote(text, True, repeated)
 
 
-def mark_quotes(rule: QuoteRule, text: str, quotes: Sequence[Quote]) -> str:
-    """The turn as others read it: quotes in ``<verified>`` or ``<unverified>``, look-alikes of these tags defused.
+def mark_quotes(rule: QuoteRule | None, text: str, quotes: Sequence[Quote]) -> str:
+    """The turn as others read it: inert, with its quotes in ``<verified>`` or ``<unverified>``.
 
     A turn that is a quote as a whole keeps its bare text, since readers get its `Quote`.
+
+    Args:
+        rule: what the node expects; None if it expects no quotes.
+        text: what was said.
+        quotes: what `find_quotes` found in it.
     """
-    if rule.form == "whole" or not quotes:
-        return _FORGED.sub("\u2039", text) if "<" in text or not text.isascii() else text
+    if rule is None or rule.form == "whole" or not quotes:
+        return inert(text)
     parts, last = [], 0
     for (start, end), quote in zip(_spans(text), quotes, strict=True):
         tag = "verified" if quote.verified else "unverified"
         # The speaker's own tags are cut out with the quote they enclose.
         before = text[last : text.rindex("<", 0, start)]
-        parts += [_defuse(before), f"<{tag}>", _defuse(text[start:end].strip()), f"</{tag}>"]
+        parts += [defuse(before), f"<{tag}>", defuse(text[start:end].strip()), f"</{tag}>"]
         last = text.index(">", end) + 1
-    parts.append(_defuse(text[last:]))
-    return "".join(parts)
-
-
-def _defuse(text: str) -> str:
-    return _FORGED.sub("\u2039", text)
+    parts.append(defuse(text[last:]))
+    return indent("".join(parts))
 
 
 def _spans(text: str) -> list[tuple[int, int]]:

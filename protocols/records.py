@@ -110,6 +110,11 @@ class TokenSpan:
     sampling: Sampling
     fresh: bool = False
     """The context does not extend the previous turn's; a new training sequence begins with ``prompt``."""
+    side: bool = False
+    """A side branch (a candidate that was not picked, an ephemeral turn): ``prompt`` is the whole context, and later
+    spans of the role go on from what was before it."""
+    thinking: int = 0
+    """How many of ``ids``, from the first, are hidden thinking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,23 @@ class Turn:
     """Roles that may read it; None: everybody."""
     tokens: TokenSpan | None = None
     error: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What was read from the turn (``output:``), drawn for it (``draw:``) or found by a program: plain JSON values."""
+    about: tuple[int, ...] = ()
+    """Indices of the turns that it criticises, revises, runs, checks, counts or picks from."""
+    replaces: int | None = None
+    """Index of the draft that this revision stands for: who has not read the draft yet reads only the revision."""
+    attempt: int = 0
+    """How often the move had been tried before, because what was said could not be read."""
+    sample: int = 0
+    """Which of the candidates of a best-of-n move it is, from 0."""
+    kept: bool = True
+    """False: a candidate that was not picked, or an attempt that was made again. No other role reads it."""
+    thinking: str = ""
+    """Hidden thinking, which nobody reads."""
+    visible_tokens: int | None = None
+    """Tokens of the visible text as the agent counted them; None where it did not."""
+    thinking_tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -217,8 +239,15 @@ class Episode:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     """Judge node -> verdict (the last, if the node ran more than once), in the order in which they were given."""
     stop: str = "end"
-    """Why it stopped: ``end``, ``error``, ``cancelled``, ``budget``."""
+    """Why it stopped: ``end``, the ``stop:`` of the edge that ended it, ``error``, ``cancelled``, or ``turns budget``,
+    ``tokens budget``, ``seconds budget``."""
     error: str | None = None
+
+    inner_verdicts: dict[str, Verdict] = field(default_factory=dict)
+    """Verdicts of nested protocols on answers of their own, which say nothing about the task's answers."""
+    judged: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Judge node -> how many turns there were each time it ran, asked or passed over: what it judges is the
+    transcript up to there."""
 
     @property
     def verdict(self) -> Verdict | None:

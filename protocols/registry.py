@@ -102,10 +102,19 @@ class _Entry(Generic[T]):
 class Registry(Generic[T]):
     """Factories of one sort of thing by name."""
 
-    def __init__(self, sort: str) -> None:
+    def __init__(self, sort: str, home: str = "") -> None:
         self.sort = sort
         """What the things are, for messages: ``agent``, ``judge``, ``tasks``."""
-        self._entries: dict[str, _Entry[T]] = {}
+        self._own: dict[str, _Entry[T]] = {}
+        self._home = home
+        """Module that names the built-in entries when it is imported; imported when the registry is first asked."""
+
+    @property
+    def _entries(self) -> dict[str, _Entry[T]]:
+        if self._home:
+            home, self._home = self._home, ""
+            importlib.import_module(home)
+        return self._own
 
     def lazy(self, name: str, path: str, summary: str, *, heavy: bool = False, needs: tuple[str, ...] = ()) -> None:
         """Name a factory by import path ``package.module:attribute`` without importing it.
@@ -117,13 +126,13 @@ class Registry(Generic[T]):
             heavy: importing it loads torch; `check` does not, and knows no more than ``needs``.
             needs: arguments that a spec must give.
         """
-        self._entries[name] = _Entry(path, summary, heavy, needs)
+        self._own[name] = _Entry(path, summary, heavy, needs)
 
     def register(self, name: str, *, summary: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
         """Decorator: the function builds what ``name`` stands for; its keyword arguments are the spec's."""
 
         def add(factory: Callable[..., T]) -> Callable[..., T]:
-            self._entries[name] = _Entry(factory, summary)
+            self._own[name] = _Entry(factory, summary)
             return factory
 
         return add

@@ -2,8 +2,8 @@
 
 A template may show names, choose with ``if``, repeat with ``for`` (two deep) and use the filters in `FILTERS`. It
 cannot call, import, define or assign anything, so a protocol from a stranger can do no more than write text. What it
-shows is data: ``{{`` inside a task's text stays text. Templates that only put texts together, which is what turns are
-cued with, run without Jinja.
+shows is data: ``{{`` inside a task's text stays text. A dot reads a mapping by key, never an attribute of an object:
+``{{ draft.text }}``. Templates that only put texts together, which is what turns are cued with, run without Jinja.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from arena.protocols.errors import ConfigError, LanguageError, suggest
+from arena.protocols.members import ITEM, find_members
 
 __all__ = ["FILTERS", "Template"]
 
@@ -25,6 +26,7 @@ _Piece: TypeAlias = Callable[[Mapping[str, Any]], str]
 
 MAX_SOURCE = 20_000
 MAX_OUTPUT = 1_000_000
+MAX_DEPTH = 60
 
 FILTERS = (
     *("abs", "capitalize", "default", "first", "int", "join", "last", "length", "list", "lower", "reverse", "round"),
@@ -103,13 +105,20 @@ class Template:
         LanguageError: not a template of this language; its ``offset`` says where.
     """
 
-    __slots__ = ("_constant", "_pieces", "_slow", "names", "source")
+    __slots__ = ("_constant", "_pieces", "_slow", "members", "names", "paths", "source")
 
     def __init__(self, source: str) -> None:
         self.source = source
         tree = _parse(source)
         self.names: frozenset[str] = frozenset(meta.find_undeclared_variables(tree))
         """Names that a call must bring, except where the template tests for them."""
+        self.paths: frozenset[tuple[str, ...]] = frozenset(find_members(tree, self.names))
+        """`members` with the steps from lists to their items: ``("draft", "*", "text")``."""
+        self.members: frozenset[tuple[str, ...]] = frozenset(
+            tuple(step for step in path if step != ITEM) for path in self.paths
+        )
+        """What it reads of each name: ``("draft", "text")`` for ``{{ draft.text }}`` and, where ``draft`` is a list,
+        for ``{% for d in draft %}{{ d.text }}{% endfor %}``; ``("draft",)`` where it may read anything of it."""
         self._pieces = _pieces(tree)
         constant = not self.names and self._pieces is not None
         self._constant = (
@@ -169,12 +178,14 @@ def _parse(source: str) -> nodes.Template:
     return tree
 
 
-def _check(node: nodes.Node, source: str, loops: int = 0) -> None:
+def _check(node: nodes.Node, source: str, loops: int = 0, depth: int = 0) -> None:
     """Refuse what the language does not have, before Jinja compiles (and folds) anything."""
 
     def refuse(what: str) -> LanguageError:
         return LanguageError(what, _line_offset(source, node.lineno))
 
+    if depth > MAX_DEPTH:
+        raise refuse(f"not a template: nested deeper than {MAX_DEPTH} levels")
     if not isinstance(node, _ALLOWED):
         raise refuse(
             f"a template cannot use {type(node).__name__.lower()}: it may show names, filter, choose and repeat"
@@ -197,7 +208,7 @@ def _check(node: nodes.Node, source: str, loops: int = 0) -> None:
         if loops > 2 or node.recursive:
             raise refuse("loops may be nested two deep")
     for child in node.iter_child_nodes():
-        _check(child, source, loops)
+        _check(child, source, loops, depth + 1)
 
 
 def _line_offset(source: str, line: int) -> int:
@@ -253,13 +264,27 @@ def _piece(node: nodes.Node) -> str | _Piece | None:
         return node.data
     if isinstance(node, nodes.Name):
         return _show(node.name)
-    if isinstance(node, nodes.Getitem) and isinstance(node.node, nodes.Name) and isinstance(node.arg, nodes.Const):
-        return _show_item(node.node.name, node.arg.value)
+    if isinstance(node, nodes.Getitem | nodes.Getattr):
+        return _show_item(*path) if (path := _lookups(node)) else None
     if isinstance(node, nodes.Filter) and isinstance(node.node, nodes.Name) and node.name == "join" and not node.kwargs:
         separators = [argument.value for argument in node.args if isinstance(argument, nodes.Const)]
         if len(separators) <= 1 and all(isinstance(separator, str) for separator in separators):
             return _show_joined(node.node.name, "".join(separators))
     return None
+
+
+def _lookups(node: nodes.Node) -> tuple[Any, ...] | None:
+    """``sub.draft.fields[0]`` -> its name and keys; None for anything else."""
+    keys: list[Any] = []
+    while not isinstance(node, nodes.Name):
+        if isinstance(node, nodes.Getattr):
+            keys.append(node.attr)
+        elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+            keys.append(node.arg.value)
+        else:
+            return None
+        node = node.node
+    return (node.name, *reversed(keys))
 
 
 def _show(name: str) -> _Piece:
@@ -270,13 +295,15 @@ def _show(name: str) -> _Piece:
     return show
 
 
-def _show_item(name: str, key: Any) -> _Piece:
+def _show_item(name: str, *keys: Any) -> _Piece:
     def show(names: Mapping[str, Any]) -> str:
         value = names[name]
-        try:
-            return str(value[key])
-        except (LookupError, TypeError):
-            raise ConfigError(f"'{name}' has no item {key!r}") from None
+        for key in keys:
+            try:
+                value = value[key]
+            except (LookupError, TypeError):
+                raise ConfigError(f"'{name}' has no item {key!r}") from None
+        return value if type(value) is str else str(value)
 
     return show
 

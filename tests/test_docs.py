@@ -1,8 +1,9 @@
 """The documents tell the truth: blocks are run, links lead somewhere.
 
 A block is run when an HTML comment stands right above it: ``test`` runs it (Python, or console lines after ``$``, whose
-printed lines must come in that order), ``test: file=NAME`` writes it to a file for the blocks below. ``fragment`` marks
-YAML that is only part of a file; it is parsed. All blocks of a document share one folder.
+printed lines must come in that order), ``test: exit=2`` runs lines that must fail so, ``test: file=NAME`` writes it to
+a file for the blocks below. ``fragment`` marks YAML that is only part of a file; it is parsed. All blocks of a document
+share one folder.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ DOCUMENTS += sorted((ROOT / "examples").glob("*.md"))
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").is_file(), reason="the tests run without the source tree")
 
 _BLOCK = re.compile(
-    r"^(?:<!-- (?P<mark>test|fragment)(?:: file=(?P<file>\S+))? -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$",
+    r"^(?:<!-- (?P<mark>test|fragment)(?:: (?:file=(?P<file>\S+)|exit=(?P<exit>\d)))? -->\n)?"
+    r"```(?P<kind>\w*)\n(?P<text>.*?)^```$",
     re.M | re.S,
 )
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
@@ -37,13 +39,21 @@ class Block:
     text: str
     mark: str | None
     file: str | None
+    exit: int
     line: int
 
 
 def blocks(document: Path) -> list[Block]:
     text = document.read_text(encoding="utf-8")
     return [
-        Block(found["kind"], found["text"], found["mark"], found["file"], text[: found.start()].count("\n") + 1)
+        Block(
+            found["kind"],
+            found["text"],
+            found["mark"],
+            found["file"],
+            int(found["exit"] or 0),
+            text[: found.start()].count("\n") + 1,
+        )
         for found in _BLOCK.finditer(text)
     ]
 
@@ -59,10 +69,10 @@ def commands(console: str) -> list[tuple[list[str], list[str]]]:
     return found
 
 
-def run(arguments: list[str], folder: Path) -> str:
+def run(arguments: list[str], folder: Path, code: int = 0) -> str:
     program = {"arena": [sys.executable, "-m", "arena"], "python": [sys.executable]}[arguments[0]]
     done = subprocess.run([*program, *arguments[1:]], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{shlex.join(arguments)}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == code, f"{shlex.join(arguments)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
@@ -81,7 +91,7 @@ def test_the_blocks_of_a_document_do_what_it_says(document: Path, tmp_path: Path
         else:
             assert block.kind == "console", f"{document.name}:{block.line}: {block.kind} cannot be run"
             for arguments, expected in commands(block.text):
-                printed = iter(line.strip() for line in run(arguments, tmp_path).splitlines())
+                printed = iter(line.strip() for line in run(arguments, tmp_path, block.exit).splitlines())
                 for line in expected:
                     assert any(line in out for out in printed), f"{document.name}:{block.line}: not printed: {line}"
 

@@ -94,7 +94,8 @@ def test_the_wheel_holds_one_namespace_with_every_module_and_data_file(dist: Pat
     assert {name.split("/")[0] for name in names} == {"arena", "debate_arena-0.1.0.dist-info"}
     inside = {name for name in names if name.startswith("arena/")}
     assert inside == {installed_name(path) for path in modules(source) | data_files(source)}
-    assert {"arena/py.typed", "arena/protocols/library/debate.yaml"} <= inside
+    data = {"arena/py.typed", "arena/protocols/library/debate.yaml", "arena/protocols/protocol.schema.json"}
+    assert data <= inside
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

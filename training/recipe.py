@@ -177,7 +177,8 @@ class Recipe(_Config):
     policies: dict[str, PolicyRecipe] = Field(min_length=1)
     """Weights that are trained, by name."""
     roles: dict[str, SpecLike] = Field(min_length=1)
-    """Who fills each speaking role, also of the arms' protocols: a policy by name, or an agent that is not trained."""
+    """Who fills each speaking role, also of the arms' protocols: a policy by name, or an agent that is not trained. The
+    name of a role with ``count`` means all of its seats; one of them, such as ``debater-2``, may have its own."""
     warm_start: WarmStart | None = None
     """Supervised start; absent: from the base weights."""
     self_play: SelfPlayRecipe
@@ -203,10 +204,24 @@ class Recipe(_Config):
         Raises:
             ConfigError: nobody fills the role.
         """
-        if role not in self.roles:
-            raise ConfigError(f"recipe '{self.recipe}' does not say who plays '{role}'.{suggest(role, self.roles)}")
-        filler = self.roles[role]
+        filler = self.filler_of(role)
         return filler if isinstance(filler, str) and filler in self.policies else None
+
+    def filler_of(self, role: str) -> SpecLike:
+        """Who fills a role: a policy's name, or an agent.
+
+        Raises:
+            ConfigError: nobody does.
+        """
+        key = self.key_of(role)
+        if key is None:
+            raise ConfigError(f"recipe '{self.recipe}' does not say who plays '{role}'.{suggest(role, self.roles)}")
+        return self.roles[key]
+
+    def key_of(self, role: str) -> str | None:
+        """The entry of ``roles`` that fills a role: its own, or that of its group (``debater`` for ``debater-2``)."""
+        group, _, number = role.rpartition("-")
+        return role if role in self.roles else group if number.isdecimal() and group in self.roles else None
 
 
 def recipes() -> dict[str, str]:

@@ -15,6 +15,7 @@ from arena.agents import AGENTS
 from arena.agents.models import check_lora, check_model
 from arena.judges import JUDGES
 from arena.judges.prompts import JudgePrompt
+from arena.judging import deciding_nodes
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.composer import spell
 from arena.protocols.documents import Document, KeyPath
@@ -189,7 +190,7 @@ class _Checker:
 
     def trained_protocol(self, protocol: Protocol) -> None:
         self.need(protocol)
-        if protocol.rewards is None:
+        if not protocol.rewards:
             self.add(("protocol",), f"protocol '{protocol.name}' has no 'rewards:', so nothing can be trained on it")
         config = self.recipe.evaluation
         seats, given = protocol.seats, config.model_fields_set
@@ -214,8 +215,8 @@ class _Checker:
             self.agent((*path, "lineup"), arm.lineup, GENERATIONS, "'last' nor 'generations'")
         if protocol is None:
             return
-        if not protocol.judge_nodes:
-            self.add((*path, "protocol"), f"protocol '{protocol.name}' has no judge, so nothing is measured")
+        if not deciding_nodes(protocol):
+            self.add((*path, "protocol"), f"protocol '{protocol.name}' gives no verdict, so nothing is measured")
         if arm.lineup is None and protocol.speakers:
             speakers = ", ".join(protocol.speakers)
             what = f"who plays {speakers} of protocol '{protocol.name}'? Write lineup: last, generations or an agent"
@@ -255,11 +256,12 @@ class _Checker:
     def roles(self) -> None:
         roles = self.recipe.roles
         for role, protocol in self.needed.items():
-            if role not in roles:
+            if self.recipe.key_of(role) is None:
                 self.add(("roles",), f"nobody plays '{role}', who speaks in protocol '{protocol}'", key=True)
         whole = None not in self.protocols.values()
+        filling = {self.recipe.key_of(role) for role in self.needed}
         for role, filler in roles.items():
-            if whole and role not in self.needed:
+            if whole and role not in filling:
                 self.add(("roles", role), self.unneeded(role), key=True)
             if not (isinstance(filler, str) and filler in self.recipe.policies):
                 self.agent(("roles", role), filler, self.recipe.policies, "a policy of this recipe")
@@ -276,11 +278,13 @@ class _Checker:
     def policy(self, name: str, policy: PolicyRecipe, main: Protocol | None, shown: set[str] | None) -> None:
         path: KeyPath = ("policies", name)
         plays = {role for role, filler in self.recipe.roles.items() if filler == name}
+        paid = {self.recipe.key_of(seat) for reward in main.rewards for seat in reward.values} if main else set()
         if not plays:
             self.add(path, f"no role plays '{name}': name it in roles, or remove it", key=True)
-        elif main is not None and not plays & set(main.seats):
-            self.add(path, f"'{name}' argues nothing in protocol '{main.name}', so no reward trains it", key=True)
-        if plays and shown is not None and not plays & shown:
+        elif paid and not plays & paid:
+            what = f"protocol '{main.name}' pays no role of '{name}', so no reward trains it" if main else ""
+            self.add(path, what, key=True)
+        if plays and shown is not None and not plays & {self.recipe.key_of(seat) for seat in shown}:
             what = f"no demonstration shows a role of policy '{name}', so its warm start has nothing to learn from"
             self.add(("warm_start", "demonstrations"), what, key=True)
         self.model((*path, "model"), policy.model)

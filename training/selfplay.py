@@ -29,11 +29,11 @@ from arena.agents.policy import Policy, PolicyAgent
 from arena.agents.types import Agent
 from arena.engine import Engine, Plan
 from arena.judges.types import Judge
-from arena.judging import Payoff, pay
 from arena.protocols import load_protocol
 from arena.protocols.errors import ArenaError, BackendError, ConfigError
 from arena.protocols.files import writing
 from arena.protocols.records import Episode, Sampling, Task
+from arena.rewards import Payoff, pay
 from arena.running import bad_quote_share, exchanged
 from arena.seeds import derive_seed
 from arena.tasks import TaskSet, open_tasks
@@ -115,7 +115,7 @@ class Generation:
         for role in roles:
             name = recipe.policy_of(role)
             if name is None:
-                lineup[role] = build_agent(recipe.roles[role], world)
+                lineup[role] = build_agent(recipe.filler_of(role), world)
                 continue
             if name not in built:
                 policy = Policy(name, load_model(self.folders[name]), self.versions[name])
@@ -168,7 +168,7 @@ class SelfPlay:
             name: policy_agent(policy.id, policy, self.recipe.policies[name]) for name, policy in self.policies.items()
         }
         self.fixed = {
-            role: build_agent(self.recipe.roles[role], world)
+            role: build_agent(self.recipe.filler_of(role), world)
             for role in self.speakers
             if self.recipe.policy_of(role) is None
         }
@@ -252,8 +252,11 @@ class SelfPlay:
     def _sequences(
         self, episodes: Sequence[Episode], policy: str, *, demonstrations: bool = False
     ) -> list[TrainingSequence]:
-        roles = {role for role in self.recipe.roles if self.recipe.policy_of(role) == policy}
-        return [s for episode in episodes for s in sequences_of(episode, roles, demonstrations=demonstrations)]
+        found = []
+        for episode in episodes:
+            roles = {role for role in episode.lineup if self.recipe.policy_of(role) == policy}
+            found += sequences_of(episode, roles, demonstrations=demonstrations)
+        return found
 
     # -- self-play ----------------------------------------------------------------------------------------------
 
@@ -326,10 +329,11 @@ class SelfPlay:
         self.kl.append(sum(tail) / len(tail))
 
     def _credited(self, episodes: Sequence[Episode], payoffs: Sequence[Payoff], number: int) -> list[TrainingSequence]:
-        """Training sequences with advantages: reward minus the group's mean at the same turn of the same role."""
+        """Training sequences with advantages: reward minus the group's mean at the same move of the same role."""
         config = self.recipe.self_play
         returns: list[float] = []
-        keys: list[tuple[int, str, int]] = []
+        # Not by ordinal: after an attempt more, or on another branch, it counts other moves.
+        keys: list[tuple[int, str, str, int, int]] = []
         places: list[tuple[str, str, int]] = []
         for index, (episode, payoff) in enumerate(zip(episodes, payoffs, strict=True)):
             ordinals: dict[str, int] = {}
@@ -337,7 +341,7 @@ class SelfPlay:
                 ordinal = ordinals[turn.role] = ordinals.get(turn.role, -1) + 1
                 if reward is not None and turn.role in self.trained:
                     returns.append(reward)
-                    keys.append((index // config.group, turn.role, ordinal))
+                    keys.append((index // config.group, turn.role, turn.node, turn.visit, turn.attempt))
                     places.append((episode.key, turn.role, ordinal))
         advantages = credit(returns, keys, scale=config.scale)
         if config.shuffle_advantages:
@@ -355,11 +359,11 @@ class SelfPlay:
             (payoff.verdict, self.by_id[episode.task].label) for episode, payoff in zip(episodes, payoffs, strict=True)
         ]
         unpaid = sum(
-            reward is None and turn.role in self.trained
+            reward is None and turn.kept and turn.role in self.trained
             for episode, payoff in zip(episodes, payoffs, strict=True)
             for turn, reward in zip(episode.turns, payoff.rewards, strict=True)
         )
-        decidable = [(verdict, label) for verdict, label in verdicts if verdict.decidable]
+        decidable = [(verdict, label) for verdict, label in verdicts if verdict is not None and verdict.decidable]
         right = [verdict.score(label) for verdict, label in decidable if label is not None]
         facts = {
             "episodes": float(len(episodes)),
@@ -500,9 +504,9 @@ def _causes(episodes: Sequence[Episode], payoffs: Sequence[Payoff]) -> str:
     """Why turns were not paid: the commonest failures of episodes and reasons of verdicts."""
     reasons = Counter(episode.error for episode in episodes if episode.error is not None)
     for payoff in payoffs:
-        if not payoff.verdict.decidable:
+        if payoff.verdict is not None and not payoff.verdict.decidable:
             reasons[f"verdict {payoff.verdict.status}: {payoff.verdict.evidence.get('reason', 'no reason given')}"] += 1
-    return "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3)) or "no turn argues an answer"
+    return "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3)) or "no reward pays a kept turn"
 
 
 def _sides(task: Task, flipped: bool) -> tuple[int, ...]:

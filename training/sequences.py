@@ -10,14 +10,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from arena.protocols.errors import ConfigError
-from arena.protocols.records import Episode, Turn
+from arena.protocols.records import Episode, TokenSpan, Turn
 
 __all__ = ["TrainingSequence", "sequences_of"]
 
 
 @dataclass(slots=True)
 class TrainingSequence:
-    """One role's stream of tokens in one episode (or in the part of it since a fresh start)."""
+    """One role's stream of tokens in one episode (or in the part of it since a fresh start, or a side branch)."""
 
     ids: list[int]
     """Every token id, prompts and samples, in order."""
@@ -52,12 +52,15 @@ class TrainingSequence:
 def sequences_of(episode: Episode, roles: Collection[str], *, demonstrations: bool = False) -> list[TrainingSequence]:
     """Cut an episode into one training sequence for each role (more where a context started afresh).
 
-    A turn that sampled nothing adds context and trains nothing; a sequence without any trained token is left out.
+    A side branch (a candidate that was not picked, an ephemeral turn) is a sequence of its own, and the role's stream
+    goes on without it. A turn that sampled nothing adds context and trains nothing; a sequence that trains nothing is
+    left out.
 
     Args:
         episode: finished or not; turns without a token ledger (scripted, failed) are skipped.
         roles: whose tokens are trained.
-        demonstrations: accept turns without sampler log-probs, for supervised training; all log-probs are then dropped.
+        demonstrations: accept turns without sampler log-probs, for supervised training; all log-probs are then dropped,
+            and turns that were not kept are context only, since nobody should learn to say them.
 
     Raises:
         ConfigError: a sampled token has no log-prob, no context before it, or was drawn from a truncated distribution.
@@ -74,33 +77,47 @@ def sequences_of(episode: Episode, roles: Collection[str], *, demonstrations: bo
         if span is None:
             continue
         sequence = current.get(role)
-        if sequence is None or span.fresh:
-            sequence = current[role] = TrainingSequence(
-                ids=[],
-                positions=[],
-                logps=None if demonstrations else [],
-                turns=[],
-                role=role,
-                episode=episode.key,
-                prompt_length=len(span.prompt),
-                group=episode.task,
-                policy=span.policy,
-                temperature=span.sampling.temperature,
-            )
+        if sequence is None or span.fresh or span.side:
+            sequence = _begin(episode, role, span, demonstrations)
             found.append(sequence)
-        ids = sequence.ids
-        ids.extend(span.prompt)
-        if not span.ids:
-            continue
-        if not ids:
-            raise ConfigError(f"{_place(episode, turn)}: its first token has no context; begin the prompt with a token")
-        start = len(ids)
-        ids.extend(span.ids)
-        sequence.positions.extend(range(start, len(ids)))
-        sequence.turns.extend([ordinal] * len(span.ids))
-        if sequence.logps is not None:
-            _add_logps(sequence, episode, turn)
+            if not span.side:
+                current[role] = sequence
+        _extend(sequence, episode, turn, ordinal, trained=turn.kept or not demonstrations)
     return [sequence for sequence in found if sequence.positions]
+
+
+def _begin(episode: Episode, role: str, span: TokenSpan, demonstrations: bool) -> TrainingSequence:
+    return TrainingSequence(
+        ids=[],
+        positions=[],
+        logps=None if demonstrations else [],
+        turns=[],
+        role=role,
+        episode=episode.key,
+        prompt_length=len(span.prompt),
+        group=episode.task,
+        policy=span.policy,
+        temperature=span.sampling.temperature,
+    )
+
+
+def _extend(sequence: TrainingSequence, episode: Episode, turn: Turn, ordinal: int, *, trained: bool) -> None:
+    """Append a turn to the stream of its role."""
+    span, ids = turn.tokens, sequence.ids
+    assert span is not None
+    ids.extend(span.prompt)
+    if not span.ids:
+        return
+    if not ids:
+        raise ConfigError(f"{_place(episode, turn)}: its first token has no context; begin the prompt with a token")
+    start = len(ids)
+    ids.extend(span.ids)
+    if not trained:
+        return
+    sequence.positions.extend(range(start, len(ids)))
+    sequence.turns.extend([ordinal] * len(span.ids))
+    if sequence.logps is not None:
+        _add_logps(sequence, episode, turn)
 
 
 def _add_logps(sequence: TrainingSequence, episode: Episode, turn: Turn) -> None:

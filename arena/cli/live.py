@@ -172,6 +172,8 @@ def _margined(text: str) -> str:
 
 def _notes(turn: Turn) -> str:
     notes = [] if turn.status is TurnStatus.OK else [str(turn.status)]
+    if not turn.kept:
+        notes.append("not kept")
     counts = {
         "quotes verified": sum(quote.good for quote in turn.quotes),
         "quotes not found": sum(not quote.verified for quote in turn.quotes),

@@ -20,6 +20,8 @@ class Kind(StrEnum):
     TASKS = "tasks"
     AGENTS = "agents"
     JUDGES = "judges"
+    TOOLS = "tools"
+    CHECKS = "checks"
     RECIPES = "recipes"
 
 
@@ -49,6 +51,18 @@ def _judges() -> dict[str, str]:
     return JUDGES.names()
 
 
+def _tools() -> dict[str, str]:
+    from arena.protocols.programs import TOOLS
+
+    return TOOLS.names()
+
+
+def _checks() -> dict[str, str]:
+    from arena.protocols.programs import CHECKS
+
+    return CHECKS.names()
+
+
 def _recipes() -> dict[str, str]:
     from arena.training.recipe import recipes
 
@@ -60,6 +74,8 @@ _LISTS: dict[Kind, Callable[[], dict[str, str]]] = {
     Kind.TASKS: _tasks,
     Kind.AGENTS: _agents,
     Kind.JUDGES: _judges,
+    Kind.TOOLS: _tools,
+    Kind.CHECKS: _checks,
     Kind.RECIPES: _recipes,
 }
 
@@ -70,10 +86,12 @@ def names(kind: Kind) -> dict[str, str]:
 
 
 def command(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="protocols, tasks, agents, judges or recipes.")],
+    kind: Annotated[
+        Kind, typer.Argument(metavar="KIND", help="protocols, tasks, agents, judges, tools, checks or recipes.")
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """List protocols, tasks, agents, judges or recipes."""
+    """List protocols, tasks, agents, judges, tools, checks or recipes."""
     found = names(kind)
     if as_json:
         print_json([{"name": name, "summary": summary} for name, summary in found.items()])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,7 @@ from arena.cli.output import (
 from arena.protocols.errors import ConfigError
 
 if TYPE_CHECKING:
+    from arena.protocols import Episode, Protocol, Task
     from arena.running import RunSummary
 
 __all__ = ["RunFile", "command"]
@@ -38,9 +40,9 @@ class RunFile(BaseModel):
     tasks: str | None = None
     """Task spec, or a path to a JSONL file beside this file."""
     agents: dict[str, str] = Field(default_factory=dict)
-    """Role -> agent spec; ``*`` stands for all roles that are not named."""
-    judge: str | None = None
-    """Judge spec."""
+    """Role -> agent spec; a counted role stands for all its seats, ``*`` for all roles that are not named."""
+    judge: str | dict[str, str] | None = None
+    """Judge spec, or role -> judge spec."""
     n: int | None = Field(None, ge=1)
     """Most tasks."""
     seed: int = 0
@@ -51,6 +53,12 @@ class RunFile(BaseModel):
     """Play every task twice, with the answers exchanged between the seats."""
     split: str = "test"
     """``train`` or ``test``."""
+    max_turns: int | None = Field(None, ge=1)
+    """The run stops when so many turns were made; it can be resumed with more."""
+    max_tokens: int | None = Field(None, ge=1)
+    """The run stops when so many tokens were sampled."""
+    max_seconds: float | None = Field(None, gt=0)
+    """The run stops after so many seconds."""
 
 
 def command(
@@ -64,7 +72,10 @@ def command(
         list[str] | None,
         typer.Option("--agent", metavar="ROLE=SPEC", help="Who fills a role; *=SPEC fills the rest. Repeatable."),
     ] = None,
-    judge: Annotated[str | None, typer.Option("--judge", metavar="SPEC", help="See `arena ls judges`.")] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option("--judge", metavar="[ROLE=]SPEC", help="Who judges, or judges as a role. Repeatable."),
+    ] = None,
     n: Annotated[int | None, typer.Option("--n", min=1, help="Most tasks; all if absent.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Root of all random streams.  [default: 0]")] = None,
     out: Annotated[
@@ -76,6 +87,18 @@ def command(
         bool, typer.Option("--swap", help="Play every task twice, the answers exchanged between the seats.")
     ] = False,
     split: Annotated[str | None, typer.Option("--split", help="train or test.  [default: test]")] = None,
+    max_turns: Annotated[
+        int | None, typer.Option("--max-turns", min=1, help="Stop the run after so many turns.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=1, help="Stop the run after so many sampled tokens.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option("--max-seconds", min=0.001, help="Stop the run after so many seconds.")
+    ] = None,
+    show: Annotated[
+        int | None, typer.Option("--show", metavar="N", min=0, help="Print the first N transcripts in full at the end.")
+    ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Most episodes at once.")] = 512,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="YAML file with any of these options.")
@@ -87,11 +110,13 @@ def command(
     given = {
         "protocol": protocol,
         "tasks": tasks,
-        "judge": judge,
         "n": n,
         "seed": seed,
         "split": split,
         "swap": swap or None,
+        "max_turns": max_turns,
+        "max_tokens": max_tokens,
+        "max_seconds": max_seconds,
     }
     chosen = file.model_copy(update={name: value for name, value in given.items() if value is not None})
     if chosen.protocol is None:
@@ -102,34 +127,51 @@ def command(
         raise ConfigError("--resume needs --out DIR: the run to go on with")
 
     from arena.cli.live import RunDisplay
+    from arena.protocols import Budget
     from arena.running import RunConfig, run_episodes
 
     settings = RunConfig(
         protocol=chosen.protocol,
         tasks=chosen.tasks,
         agents={**chosen.agents, **_lineup(agent)},
-        judge=chosen.judge,
+        judges={**_seats(chosen.judge), **_judges(judge)},
         n=chosen.n,
         seed=chosen.seed,
         params={**chosen.params, **read_assignments(params, "--set")},
         swap=chosen.swap,
         split=chosen.split,
     )
-    with RunDisplay(quiet=as_json) as display:
+    transcripts: list[str] = []
+    with RunDisplay(quiet=as_json or show is not None) as display:
         summary = run_episodes(
             settings,
             out or new_folder(Path(chosen.protocol).stem),
             created=now(),
             resume=resume,
             concurrency=concurrency,
+            budget=Budget(chosen.max_turns, chosen.max_tokens, chosen.max_seconds),
             on_start=display.start,
             on_turn=display.turn,
             on_batch=display.batch,
+            on_end=partial(_keep_transcripts, transcripts, show or 0),
         )
     if as_json:
-        print_json({**asdict(summary), "out": str(summary.out)})
+        usage = [{**asdict(replace(each, price=None)), "cost": each.cost} for each in summary.usage]
+        for row in usage:
+            del row["price"]
+        print_json({**asdict(summary), "usage": usage, "out": str(summary.out)})
     else:
+        for text in transcripts:
+            typer.echo(text)
         _show(summary)
+
+
+def _keep_transcripts(
+    kept: list[str], most: int, protocol: Protocol, episodes: list[Episode], tasks: Mapping[str, Task]
+) -> None:
+    from arena.transcripts import format_episode
+
+    kept += [format_episode(episode, protocol, tasks[episode.task]) for episode in episodes[:most]]
 
 
 def _read(path: Path | None) -> RunFile:
@@ -161,13 +203,41 @@ def _lineup(items: list[str] | None) -> Mapping[str, str]:
     return lineup
 
 
+def _judges(items: list[str] | None) -> Mapping[str, str]:
+    judges: dict[str, str] = {}
+    for item in items or ():
+        # A spec has its '=' behind a ':', a role has none before its '='.
+        role, equals, spec = item.partition("=")
+        named = bool(equals) and ":" not in role
+        seat, judge = (role, spec) if named else ("*", item)
+        if not seat or not judge:
+            raise ConfigError(f"--judge {item!r} is not SPEC or ROLE=SPEC: write for example --judge judge=exact")
+        if seat in judges:
+            raise ConfigError(f"--judge fills the role '{seat}' twice" if named else "--judge is given twice")
+        judges[seat] = judge
+    return judges
+
+
+def _seats(judge: str | Mapping[str, str] | None) -> Mapping[str, str]:
+    return {"*": judge} if isinstance(judge, str) else judge or {}
+
+
 def _show(summary: RunSummary) -> None:
     rows = [
         ("episodes", f"{summary.episodes}" + (f", {summary.failed} of them failed" if summary.failed else "")),
         ("turns", ", ".join(f"{count} {status}" for status, count in summary.turns.items()) or "none"),
         *verdict_rows(summary.accuracy),
     ]
+    if set(summary.stops) != {"end"}:
+        rows.append(("stopped by", ", ".join(f"{reason}: {count}" for reason, count in summary.stops.items()) or "-"))
     rows += [(f"won by {role}", f"{count}") for role, count in summary.wins.items()]
     typer.echo("")
     print_table(["run", str(summary.out)], rows)
+    for usage in summary.usage:
+        typer.echo(str(usage))
+    if summary.stopped:
+        typer.echo(
+            f"\nThe run was stopped ({summary.stopped}) with {summary.missing} of its episodes unplayed. "
+            f"Go on by --resume --out {summary.out} and a larger budget."
+        )
     typer.echo(f"\narena report {summary.out}    arena export {summary.out}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
@@ -27,15 +27,18 @@ def command(kind: Annotated[Kind, typer.Argument(metavar="KIND", help="protocol,
 
     In an editor with the YAML language server, put `# yaml-language-server: $schema=FILE` on the first line.
     """
-    schema = _model(kind).model_json_schema()
-    print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+    print_json(_schema(kind))
+
+
+def _schema(kind: Kind) -> dict[str, Any]:
+    if kind is Kind.PROTOCOL:
+        from arena.protocols.schema import protocol_schema
+
+        return protocol_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_model(kind).model_json_schema()}
 
 
 def _model(kind: Kind) -> type[BaseModel]:
-    if kind is Kind.PROTOCOL:
-        from arena.protocols.schema import ProtocolFile
-
-        return ProtocolFile
     if kind is Kind.RECIPE:
         from arena.training.recipe import Recipe
 

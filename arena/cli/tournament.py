@@ -12,6 +12,7 @@ import typer
 from arena.cli.output import AsJson, new_folder, now, print_json, print_ratings, print_table, verdict_rows
 
 if TYPE_CHECKING:
+    from arena.protocols import Protocol
     from arena.tournament import TournamentConfig
 
 __all__ = ["command"]
@@ -81,24 +82,33 @@ def _count(config: TournamentConfig) -> dict[str, Any]:
     for task in tasks:
         protocol.check_task(task)
     pairings = math.comb(len(config.agents), 2)
-    flow, turns, verdicts = protocol.flow(), 0, 0
-    while flow.ready:
-        turns += sum(node.kind == "speak" for node in flow.ready)
-        verdicts += sum(node.kind == "judge" for node in flow.ready)
-        flow.advance()
     games = pairings * len(tasks) * 2
+    turns, verdicts = _length(protocol)
     return {
         "agents": len(config.agents),
         "pairings": pairings,
         "tasks": len(tasks),
         "games": games,
-        "turns": games * turns,
-        "verdicts": games * verdicts,
+        "turns": None if turns is None else games * turns,
+        "verdicts": None if verdicts is None else games * verdicts,
     }
+
+
+def _length(protocol: Protocol) -> tuple[int | None, int | None]:
+    """Turns and verdicts of a game; None where its course depends on what is said."""
+    if any("." in name for edge in protocol.edges if edge.when is not None for name in edge.when.names):
+        return None, None
+    flow, turns, verdicts = protocol.flow(), 0, 0
+    while flow.ready:
+        turns += sum(node.speaks for node in flow.ready)
+        verdicts += sum(node.gives_verdict for node in flow.ready)
+        flow.advance()
+    return turns, verdicts
 
 
 def _tell(counts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(counts)
     else:
-        print_table(["to play", "count"], list(counts.items()), right=["count"])
+        rows = [(what, "depends on what is said" if count is None else count) for what, count in counts.items()]
+        print_table(["to play", "count"], rows, right=["count"])

@@ -68,6 +68,10 @@ class Transcript:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Other task fields to show, such as the evidence."""
     error: str | None = None
+    stop: str = "end"
+    """Why the episode stopped."""
+    inner_verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    """Of nested protocols, on answers of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +122,15 @@ def transcript_of(task: Task, episode: Episode, title: str = "", fields: Sequenc
         title: heading; empty takes the task's id.
         fields: task fields to show beside question and answers.
     """
-    shown = {name: task.fields[name] for name in fields if name in task.fields}
     return Transcript(
-        task.question,
-        task.answers,
-        task.label,
-        episode.turns,
-        episode.verdicts,
-        title or task.id,
-        shown,
-        episode.error,
+        question=task.question,
+        answers=task.answers,
+        label=task.label,
+        turns=episode.turns,
+        verdicts=episode.verdicts,
+        inner_verdicts=episode.inner_verdicts,
+        title=title or task.id,
+        fields={name: task.fields[name] for name in fields if name in task.fields},
+        error=episode.error,
+        stop=episode.stop,
     )

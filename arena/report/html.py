@@ -94,7 +94,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        percent=_percent, points=_points, cell=_cell, value=_value, said=_said, trusted=Markup, plain=_plain
+        percent=_percent,
+        points=_points,
+        cell=_cell,
+        value=_value,
+        said=_said,
+        plain_value=_plain_value,
+        chance=_chance,
+        trusted=Markup,
+        plain=_plain,
     )
     environment.globals.update(
         arms_chart=_arms_chart,
@@ -142,6 +150,15 @@ def _value(value: Any) -> Any:
     if isinstance(value, Mapping | Sequence) and not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False, indent=1, default=str)
     return value
+
+
+def _chance(logp: float) -> str:
+    return _percent(math.exp(logp))
+
+
+def _plain_value(value: Any) -> str:
+    """Something read from a turn, on one line."""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _said(turn: Turn) -> Markup:

@@ -17,6 +17,11 @@ TASKS: Registry[TaskSet] = Registry("task set")
 
 TASKS.lazy("digits", "arena.tasks.digits:digits", "which digit is it? 4x4 pixels of scikit-learn's handwritten digits")
 TASKS.lazy("facts", "arena.tasks.facts:facts", "who gained more? eight shuffled facts about two people")
+TASKS.lazy("reading", "arena.tasks.reading:reading", "questions on short made-up passages, two answers each")
+TASKS.lazy("claims", "arena.tasks.claims:claims", "is a statement of three parts true? the books of four people tell")
+TASKS.lazy("arithmetic", "arena.tasks.arithmetic:arithmetic", "what is 7 * 8 - 9? with a solution and two answers")
+TASKS.lazy("programs", "arena.tasks.programs:programs", "small programming tasks with unit tests")
+TASKS.lazy("kuhn", "arena.tasks.kuhn:kuhn", "the six deals of Kuhn poker")
 TASKS.lazy("jsonl", "arena.tasks.jsonl:jsonl", "questions from a file, one JSON object a line")
 
 AGENTS.lazy("digits-demonstrator", "arena.tasks.digits:demonstrator", "quotes telling pixels of the digits, not always")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import random
 
-from arena.protocols.errors import ConfigError
 from arena.protocols.records import Task
 from arena.protocols.words import expand_words
-from arena.tasks.types import TaskSet
+from arena.tasks.types import TaskSet, check_counts
 
 __all__ = ["ITEMS", "PEOPLE", "facts"]
 
@@ -25,9 +24,7 @@ EACH = 4
 
 def facts(*, seed: int = 0, train: int = 8192, test: int = 1000) -> TaskSet:
     """Fresh questions from ``seed``: fields ``question``, ``answers`` (in random order), ``evidence`` (eight words)."""
-    for name, value in (("train", train), ("test", test)):
-        if value < 0:
-            raise ConfigError(f"{name}={value}: a number of tasks cannot be negative")
+    check_counts(train=train, test=test)
     rng = random.Random(f"facts {seed}")
     seen: set[tuple[str, ...]] = set()
     made = [_task(f"facts-{seed}-{index}", rng, seen) for index in range(test + train)]

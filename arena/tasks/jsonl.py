@@ -2,8 +2,9 @@
 
     {"id": "towers", "question": "Which is taller?", "answers": ["Eiffel Tower", "Big Ben"], "label": "Eiffel Tower"}
 
-`question` and `answers` are required. `label` is an index or the text of an answer. `id` must be unique (default: the
-line number); `group` names tasks that belong together in statistics. Every other field is kept for protocols to show.
+`label` is an index or the text of an answer. `id` must be unique (default: the line number); `group` names tasks that
+belong together in statistics. Every other field is kept for protocols to show. What must be there, a protocol says:
+games and programming tasks have no `answers`, some have no `question`.
 """
 
 from __future__ import annotations
@@ -124,13 +125,19 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 
 def _task(line: str, number: int) -> Task:
     fields = _object(line)
-    question = fields.get("question")
+    label = fields.pop("label", None)
+    key, group = (_name(fields.pop(name, None), name) for name in ("id", "group"))
+    if not fields:
+        raise _LineError("", 'has no fields to show: write {"question": ..., "answers": [...]} or others')
+    question = fields.get("question", "-")
     if not isinstance(question, str) or not question.strip():
         raise _LineError("question", f"must be a text that is not empty, not {_short(question)}")
-    answers = _answers(fields.get("answers"))
-    label = _label(fields.pop("label", None), answers)
-    key, group = (_name(fields.pop(name, None), name) for name in ("id", "group"))
-    return Task(key or f"line-{number}", {**fields, "answers": answers}, label, group)
+    if "answers" not in fields and label is not None:
+        raise _LineError("label", "needs 'answers' of which it is one")
+    if "answers" in fields:
+        fields["answers"] = _answers(fields["answers"])
+        label = _label(label, fields["answers"])
+    return Task(key or f"line-{number}", fields, label, group)
 
 
 def _object(line: str) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from arena.agents import AGENTS, FaultyAgent, from_list
+from arena.agents import AGENTS, AsyncScripted, FaultyAgent, from_list, from_script
 from arena.agents.backend_hf import HFBackend
 from arena.agents.models import tiny
 from arena.agents.policy import PolicyAgent
-from arena.agents.types import Ask, Context, Message
-from arena.protocols.errors import BackendError, ConfigError
+from arena.agents.types import Act, Ask, Context, Message
+from arena.protocols.errors import BackendError, ConfigError, SourceError
 from arena.protocols.records import Quote, Task, Turn, TurnStatus
 from arena.testing import check_agent
 
@@ -87,3 +89,62 @@ def test_faults_are_injected_where_told() -> None:
         FaultyAgent(inner, lambda a: a.seed == 2, "raise").act(asks)
     with pytest.raises(ConfigError, match="way to fail"):
         FaultyAgent(inner, lambda a: True, "explode")
+
+
+def asked(role: str, heard: list[Turn], node: str = "n", visit: int = 0, **more: Any) -> Ask:
+    return Ask("e", node, role, visit, 0, Context(), (), None, None, TASK, heard, **more)
+
+
+def spoken(role: str, node: str = "n", visit: int = 0) -> Turn:
+    return Turn(0, 0, node, role, visit, "x", None, "said")
+
+
+def test_each_role_says_its_own_lines_in_order() -> None:
+    agent = from_script({"pro": ["p1", "p2"], "con": ["c1"]})
+    asks = [
+        asked("pro", []),
+        asked("con", [spoken("pro")]),
+        asked("pro", [spoken("pro"), spoken("con")], visit=1),
+    ]
+    assert [act.text for act in agent.act(asks)] == ["p1", "c1", "p2"]
+
+
+def test_attempts_and_candidates_use_up_lines_of_a_script() -> None:
+    agent = from_script({"pro": ["bad", "good", "one", "two", "last"]})
+    tried = [spoken("pro")]
+    (again,) = agent.act([asked("pro", tried, attempt=1)])
+    tried.append(spoken("pro"))
+    candidates = agent.act([asked("pro", tried, "m", sample=n) for n in (0, 1)])
+    (last,) = agent.act([asked("pro", [*tried, spoken("pro", "m"), spoken("pro", "m")], "z")])
+    assert [act.text for act in (again, *candidates, last)] == ["good", "one", "two", "last"]
+
+
+def test_counted_roles_share_lines_unless_they_have_their_own() -> None:
+    agent = from_script({"debater": ["shared"], "debater-2": ["own"]})
+    assert [act.text for act in agent.act([asked("debater-1", []), asked("debater-2", [])])] == ["shared", "own"]
+
+
+def test_a_script_that_is_too_short_says_what_is_missing() -> None:
+    agent = from_script({"pro": ["p1"]})
+    with pytest.raises(ConfigError, match="1 lines for role 'pro', and node 'n' asks for one more"):
+        agent.act([asked("pro", [spoken("pro")], visit=1)])
+    with pytest.raises(ConfigError, match=r"no lines for role 'prp'\. Did you mean 'pro'"):
+        agent.act([asked("prp", [])])
+
+
+def test_scripts_are_read_from_files(tmp_path: Path) -> None:
+    file = tmp_path / "lines.yaml"
+    file.write_text("pro: [yes, 'no']\n", encoding="utf-8")
+    assert AGENTS.build(f"scripted:path={file}").act([asked("pro", [])])[0].text == "yes"
+    file.write_text("pro: [fine, 5]\n", encoding="utf-8")
+    with pytest.raises(SourceError, match=r"lines.yaml:1:13: pro\[1\]: 5 is not a text"):
+        AGENTS.build(f"scripted:path={file}")
+
+
+def test_an_asynchronous_program_answers_many_asks_at_once() -> None:
+    agent = AsyncScripted("slow", lambda ask: Act("act") if ask.seed else "text", 0.0)
+
+    async def both() -> list[Act]:
+        return await asyncio.gather(*[agent.answer(ask(seed=seed)) for seed in (0, 1)])
+
+    assert [act.text for act in asyncio.run(both())] == ["text", "act"]

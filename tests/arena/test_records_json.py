@@ -32,7 +32,10 @@ spans = st.builds(
     text,
     st.builds(Sampling, number, number, st.integers(0, 9)),
     st.booleans(),
+    st.booleans(),
+    st.integers(0, 9),
 )
+fields = st.dictionaries(text | st.sampled_from(["$tuple", "$float"]), evidence, max_size=3)
 turns = st.builds(
     Turn,
     st.integers(0, 99),
@@ -48,6 +51,15 @@ turns = st.builds(
     st.none() | st.lists(text, max_size=2).map(tuple),
     st.none() | spans,
     maybe_text,
+    fields,
+    ids,
+    st.none() | st.integers(0, 9),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.booleans(),
+    text,
+    st.none() | st.integers(0, 99),
+    st.integers(0, 99),
 )
 verdicts = st.builds(
     Verdict,
@@ -55,7 +67,7 @@ verdicts = st.builds(
     text,
     numbers,
     st.none() | st.integers(0, 3),
-    st.dictionaries(text | st.sampled_from(["$tuple", "$float"]), evidence, max_size=3),
+    fields,
 )
 episodes = st.builds(
     Episode,
@@ -68,6 +80,8 @@ episodes = st.builds(
     st.dictionaries(text, verdicts, max_size=2),
     text,
     maybe_text,
+    st.dictionaries(text, verdicts, max_size=2),
+    st.dictionaries(text, ids, max_size=2),
 )
 
 
@@ -127,6 +141,10 @@ def test_nan_is_refused_with_its_place():
     episode.verdicts["judge"].evidence = {"orders": [(0.5, math.nan)]}
     with pytest.raises(NumericalError, match=r"evidence\.orders\[0\]"):
         to_json(episode)
+    episode = four_turns()
+    episode.turns[0].fields = {"score": math.nan}
+    with pytest.raises(NumericalError, match=r"turns\[0\]\.fields\.score"):
+        to_json(episode)
 
 
 @pytest.mark.parametrize("value", [{1: "a"}, {"deep": [{2: 3}]}, {"thing": object()}, {"set": {1}}])
@@ -135,6 +153,24 @@ def test_evidence_that_json_cannot_carry_is_refused(value):
     episode.verdicts["judge"].evidence = value
     with pytest.raises(StoreError):
         to_json(episode)
+
+
+def test_what_most_turns_lack_is_left_out():
+    turn = json.loads(to_json(four_turns()))["turns"][0]
+    assert set(turn) == {
+        *("index", "superstep", "node", "role", "visit", "agent", "answer", "text", "status", "quotes", "tokens")
+    }
+    assert set(turn["tokens"]) == {"prompt", "ids", "logps", "policy", "sampling", "fresh"}
+    assert {"inner_verdicts", "judged"}.isdisjoint(json.loads(to_json(four_turns())))
+
+
+@pytest.mark.parametrize("value", [2**70, "\ud800", "\u00e9\u2028", -0.0, 5e-324, 1e16, 0.1 + 0.2])
+def test_numbers_and_texts_beyond_the_usual_come_back_exactly(value):
+    episode = four_turns()
+    episode.turns[1].fields = {"value": value}
+    line = to_json(episode)
+    assert line.isascii()
+    assert repr(from_json(line)) == repr(episode)
 
 
 @pytest.mark.parametrize(

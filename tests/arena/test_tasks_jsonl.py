@@ -41,12 +41,20 @@ def test_a_file_becomes_tasks(tmp_path):
     assert [task.id for task in open_tasks(f"jsonl:path={file}").train] == ["line-1", "7", "line-4"]
 
 
+def test_tasks_need_neither_question_nor_answers(tmp_path):
+    game, open_question = read_tasks(write(tmp_path, '{"card_one": "J", "card_two": "K"}', '{"question": "why?"}'))
+    assert (game.fields, game.label, game.answers) == ({"card_one": "J", "card_two": "K"}, None, ())
+    assert open_question.fields == {"question": "why?"}
+
+
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
         ("{'question': 1}", "2:2: is not JSON: Expecting property name"),
         ("[1]", "2:1: must be a JSON object"),
-        ('{"answers": ["a", "b"]}', "2:1: question: must be a text that is not empty, not nothing"),
+        ('{"question": null}', "2:1: question: must be a text that is not empty, not nothing"),
+        ('{"id": "a", "group": "g"}', "2:1: has no fields to show"),
+        ('{"question": "q", "label": 0}', "2:1: label: needs 'answers' of which it is one"),
         ('{"question": " ", "answers": ["a", "b"]}', "2:1: question: must be a text that is not empty, not ' '"),
         ('{"question": "q", "answers": "ab"}', "2:1: answers: must be a list of 2 to 26 texts, not 'ab'"),
         ('{"question": "q", "answers": ["a"]}', "2:1: answers: must be a list of 2 to 26 texts"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from arena.agents import ScriptedAgent
+from arena.agents.types import Act, Ask
 from arena.engine import Engine
 from arena.judges import JudgeView
 from arena.protocols import Protocol, load_protocol
@@ -125,3 +126,68 @@ def test_a_lineup_of_several_agents_plays_under_one_name(protocol: Protocol) -> 
 def test_protocols_in_which_nobody_can_meet_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="1 arguing seats; a pairing needs two"):
         check_pairing(load_protocol("consultancy"))
+
+
+def test_an_agent_from_afar_is_asked_as_such_under_another_name() -> None:
+    class FromAfar:
+        name = "afar"
+
+        async def answer(self, ask: Ask) -> Act:
+            return Act("hello")
+
+    lineup = entered("team", {"proponent": FromAfar(), "opponent": numbers(1)})
+    assert [hasattr(agent, "answer") for agent in lineup.values()] == [True, False]
+    assert [hasattr(agent, "act") for agent in lineup.values()] == [False, True]
+
+
+COUNTED = """
+name: counted
+fields: [question, answers]
+roles:
+  debater: {argues: 0, count: 2, sees: [question, answers]}
+  judge: {sees: [question, answers]}
+nodes:
+  speech: {speak: debater}
+  verdict: {judge: judge}
+edges: [start -> speech -> verdict -> end]
+"""
+
+
+def test_the_two_seats_of_a_counted_role_can_meet(tmp_path: Path) -> None:
+    path = tmp_path / "counted.yaml"
+    path.write_text(COUNTED)
+    protocol = load_protocol(path)
+    questions = tasks(2)
+    episodes = play(protocol, questions, numbers(2, 2), numbers(1, 1))
+    assert [(e.lineup["debater-1"], e.lineup["debater-2"]) for e in episodes[:2]] == [("one", "two"), ("two", "one")]
+    assert [m.score for m in matches_of(protocol, episodes, {t.id: t for t in questions})] == [1.0, 0.0, 1.0, 0.0]
+
+
+VOTED = """
+name: voted
+fields: [question, answers]
+roles:
+  ann: {argues: 0, sees: [question, answers]}
+  bob: {argues: 1, sees: [question, answers]}
+nodes:
+  a: {speak: ann, output: {choice: answers}}
+  b: {speak: bob, output: {choice: answers}}
+  vote: {vote: [a, b]}
+edges: [start -> a & b -> vote -> end]
+"""
+
+
+def test_a_vote_on_the_answers_decides_a_game_and_a_speaking_judge_cannot_be_paired(tmp_path: Path) -> None:
+    path = tmp_path / "voted.yaml"
+    path.write_text(VOTED)
+    check_pairing(load_protocol(path))
+    path.write_text(VOTED.replace(", output: {choice: answers}", "").replace("{vote: [a, b]}", "{speak: ann}"))
+    with pytest.raises(ConfigError, match="gives no verdict, so no game in it is ever decided"):
+        check_pairing(load_protocol(path))
+    path.write_text(
+        COUNTED.replace("speech: {speak: debater}", "speech: {speak: debater}\n  asks: {speak: judge}").replace(
+            "speech ->", "speech -> asks ->"
+        )
+    )
+    with pytest.raises(ConfigError, match="'judge' of protocol 'counted' speaks without arguing"):
+        check_pairing(load_protocol(path))

@@ -276,9 +276,16 @@ def test_a_dry_run_of_a_tournament_finds_what_the_real_one_would_stumble_over() 
         .replace("  judge: {sees: [question, answers]}\n", "")
     )
     tournament(protocol="open.yaml")
-    assert "has no judge" in mistake("tournament", "t.yaml", "--dry-run")
+    assert "gives no verdict" in mistake("tournament", "t.yaml", "--dry-run")
     tournament(protcol="p.yaml")
     assert "Did you mean 'protocol'" in mistake("tournament", "t.yaml", "--dry-run")
+
+
+def test_a_dry_run_does_not_guess_how_long_games_are_whose_course_depends_on_what_is_said() -> None:
+    tournament(protocol="debate-sequential", params={"precommit": True})
+    counts = json.loads(arena("tournament", "t.yaml", "--dry-run", "--json"))
+    assert (counts["games"], counts["turns"], counts["verdicts"]) == (18, None, None)
+    assert "depends on what is said" in arena("tournament", "t.yaml", "--dry-run")
 
 
 def test_validate_reports_all_faults_of_all_files_a_line_each() -> None:
@@ -313,7 +320,7 @@ def test_graph_draws_the_nodes_and_the_bound_of_the_loop() -> None:
     assert Path("p.svg").read_text().lstrip().startswith("<svg")
 
 
-@pytest.mark.parametrize("kind", ["protocols", "tasks", "agents", "judges", "recipes"])
+@pytest.mark.parametrize("kind", ["protocols", "tasks", "agents", "judges", "tools", "checks", "recipes"])
 def test_ls_names_things_with_a_line_about_each(kind: str) -> None:
     listed = json.loads(arena("ls", kind, "--json"))
     assert listed

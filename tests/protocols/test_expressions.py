@@ -45,7 +45,18 @@ def test_names_and_constants() -> None:
 @pytest.mark.parametrize(
     ("source", "what", "offset"),
     [
-        ("1 + margin.real", "cannot stand in an expression", 4),
+        ("1 + 'a'.real", "a dot stands between names", 4),
+        ("é + f(1).b", "a dot stands between names", 4),
+        ("true.real", "'true' has no '.real'", 0),
+        ("(1, 2)", "cannot stand", 0),
+        ("a == (1, 2)", "cannot stand", 5),
+        ("1 in ((1, 2), 3)", "cannot stand", 6),
+        ("1 in (" + "1, " * 65 + ")", "too long", 5),
+        ("a is none", "use only ==", 0),
+        ("agreement(a, b)", "takes 1 value", 0),
+        ("count(a)", "takes 2 values", 0),
+        ("number()", "takes 1 value", 0),
+        ("agrement(a.b)", "Did you mean 'agreement'", 0),
         ("  __import__('os')", "is not a function", 2),
         ("tan(1)", "Did you mean 'tanh'", 0),
         ("[x for x in y]", "cannot stand", 0),
@@ -54,13 +65,11 @@ def test_names_and_constants() -> None:
         ("{1: 2}", "cannot stand", 0),
         ("f'{a}'", "cannot stand", 0),
         ("a if b", "is not an expression", None),
-        ("é + a.b", "cannot stand", 4),
-        ("a in b", "use only ==", 0),
         ("a @ b", "use only", 0),
         ("1 << 99", "use only", 0),
         ("~a", "not an operator", 0),
         ("(a := 1)", "cannot stand", 1),
-        ("min(1)", "takes 2 to 20", 0),
+        ("min()", "takes 2 to 20 values, or those of several nodes", 0),
         ("round(1, ndigits=2)", "takes 1 to 2", 0),
         ("tanh(*a)", "cannot stand", 5),
         ("None", "neither a number nor a text", 0),
@@ -102,6 +111,123 @@ def test_values_that_do_not_exist_are_refused_quickly(source: str) -> None:
     with pytest.raises(ConfigError):
         Expression(source)({})
     assert time.perf_counter() - began < 1
+
+
+SAID = {
+    "draft.choice": "yes",
+    "draft.score": 3,
+    "draft.text": "I am DONE.",
+    "answer.choice": ("yes", "no", "yes", None),
+    "answer.score": (1, 4, None, 1),
+    "answer.tags": (["x"], ["x"], None, {"y": 1}),
+    "plan.steps": ["a", "b"],
+    "late.choice": None,
+    "late.score": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("draft.choice == 'yes' and draft.score + 1 == 4", True),
+        ("late.choice == none", True),
+        ("late.choice != 'yes' and none == none", True),
+        ("late.score < 3 or late.score >= 3 or 3 > late.score", False),
+        ("0 < late.score < 9", False),
+        ("draft.choice in ('no', 'yes')", True),
+        ("late.choice in ['no', none]", True),
+        ("draft.choice not in ('no', 'never')", True),
+        ("'yes' in answer.choice and 'maybe' not in answer.choice", True),
+        ("none in answer.choice", True),
+        ("'a' in plan.steps and 'a' in late.choice", False),
+        ("'DONE' in draft.text", True),
+        ("late.choice in draft.text", False),
+        ("agreement(answer.choice)", 0.5),
+        ("agreement((draft.choice, late.choice, 'yes'))", 2 / 3),
+        ("agreement(late.choice)", 0),
+        ("agreement((none, none))", 0),
+        ("agreement(answer.tags)", 0.5),
+        ("distinct(answer.choice)", 2),
+        ("distinct(answer.tags)", 2),
+        ("count(answer.choice, 'yes')", 2),
+        ("count(answer.choice, none)", 1),
+        ("len(answer.choice) + len(plan.steps) + len(late.choice)", 6),
+        ("sum(answer.score)", 6),
+        ("mean(answer.score)", 2),
+        ("max(answer.score) - min(answer.score)", 3),
+        ("max(draft.score, 5)", 5),
+        ("mean(late.choice)", None),
+        ("min([none])", None),
+        ("any((draft.score > 2, none))", True),
+        ("all(answer.choice)", False),
+        ("number(' -2.5 ') + number('1e2') + number(.5) + number(true)", 99),
+        ("number('1,000')", None),
+        ("number('1e999')", None),
+        ("number('nan')", None),
+        ("number(late.choice)", None),
+        ("number(draft.text) == none", True),
+    ],
+)
+def test_what_was_said_can_be_asked_about(source: str, value: object) -> None:
+    assert Expression(source)(SAID) == value
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("late.score + 1", "none is not a number"),
+        ("-late.score", "none is not a number"),
+        ("tanh(late.score)", "none is not a number"),
+        ("max(late.score, 1)", "none is not a number"),
+        ("draft.choice < 'z'", "'yes' is not a number"),
+        ("len(draft.text)", "is one value"),
+        ("1 in draft.score", "3 is one value"),
+        ("1 in draft.text", "only a text can be in a text"),
+        ("sum(answer.choice)", "'yes' is not a number"),
+        ("draft.text + draft.text", "is not a number"),
+        ("gone.choice", "needs 'gone.choice'"),
+    ],
+)
+def test_what_has_no_value_says_why(source: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        Expression(source)(SAID)
+
+
+def test_names_of_what_was_said_are_dotted() -> None:
+    expression = Expression("sub.draft.choice == 'yes' and n > 1 and agreement(answer.choice) > margin", {"n": 2})
+    assert expression.names == {"sub.draft.choice", "answer.choice", "margin"}
+    assert expression.uses == expression.names | {"n"}
+    assert expression.singles == {"sub.draft.choice", "margin"}
+    assert Expression("'a' in a.b or count(c.d, e.f) == 1").singles == {"e.f"}
+
+
+def test_a_scope_stands_before_the_names_of_nodes() -> None:
+    expression = Expression("draft.choice == word and round < 3", {"word": "yes"}, scope="sub.inner")
+    assert expression.names == {"sub.inner.draft.choice", "round"}
+    copy = pickle.loads(pickle.dumps(expression))
+    assert copy.names == expression.names
+    assert copy({"sub.inner.draft.choice": "yes", "round": 1})
+
+
+def test_a_key_may_stand_for_what_the_source_names() -> None:
+    expression = Expression("step.ok and round < 3", scope="work", keys={"work.step.ok": "work_2.step.ok"})
+    assert expression.names == {"work_2.step.ok", "round"}
+    assert pickle.loads(pickle.dumps(expression))({"work_2.step.ok": True, "round": 1})
+
+
+def test_what_was_said_may_be_known_beforehand() -> None:
+    expression = Expression(
+        "draft.choice == none and draft.visits == 0", {"sub.draft.choice": None, "sub.draft.visits": 0}, "sub"
+    )
+    assert expression.names == set()
+    assert expression({})
+
+
+def test_literals_are_the_texts_that_stand_in_the_source() -> None:
+    expression = Expression(
+        "'win' if a.b == 'yes' or a.b in ('x', n) else word", {"word": "loss", "n": 1, "other": "q"}
+    )
+    assert expression.literals == {"win", "yes", "x", "loss"}
 
 
 @settings(max_examples=300, deadline=None)

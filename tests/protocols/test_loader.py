@@ -3,9 +3,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from arena.protocols import (
     ConfigError,
@@ -113,8 +110,7 @@ PASSAGE_TOO = "sees: [question, answers, passage], opening"
         (
             "times: rounds - 1",
             "times: 1 + rounds.real",
-            "g:14:41: edges[1].times: 'rounds.real' cannot stand in an expression: use numbers, names, "
-            "+ - * / // % **, comparisons, and/or/not, if-else and tanh, exp, log, sqrt, abs, min, max, round, clip",
+            "g:14:41: edges[1].times: 'rounds' has no '.real': a dot reads what a node gave, as NODE.field",
         ),
         (
             "times: rounds - 1",
@@ -183,10 +179,11 @@ PASSAGE_TOO = "sees: [question, answers, passage], opening"
         (B, "  b: {speak: cno}", "g:10:14: nodes.b.speak: 'cno' is not a role of this protocol. Did you mean 'con'?"),
         (
             B,
-            "  b: {speak: judge}",
-            "g:10:14: nodes.b.speak: 'judge' judges elsewhere and so cannot speak: use another role",
+            "  b: {}",
+            "g:10:3: nodes.b: a node says what is done, and by whom: write exactly one of speak, critique, revise, "
+            "human, "
+            "judge, tool, verify, vote, select, compute, use",
         ),
-        (B, "  b: {}", "g:10:3: nodes.b: a node has either 'speak: ROLE' or 'judge: ROLE'"),
         (B, f"{B}\n  end: {{speak: con}}", "g:11:3: nodes.end: 'end' is reserved: choose another name"),
         (
             B,
@@ -206,7 +203,7 @@ PASSAGE_TOO = "sees: [question, answers, passage], opening"
         (
             "{judge: judge}",
             "{judge: judge, prompt: hi}",
-            "g:11:27: nodes.verdict.prompt: 'prompt' does nothing here: a judge does not speak",
+            "g:11:27: nodes.verdict.prompt: 'prompt' does nothing here: it has no meaning at 'judge'",
         ),
         # non-leakage and templates
         (
@@ -248,7 +245,11 @@ PASSAGE_TOO = "sees: [question, answers, passage], opening"
             "g:15:14: message: 'passage' is not a name of messages, which may show only role, text, answer, cue, round",
         ),
         # rewards
-        ("verdict: verdict,", "verdict: a,", "g:15:20: rewards.verdict: 'a' is not a judge node. There is: verdict."),
+        (
+            "verdict: verdict,",
+            "verdict: a,",
+            "g:15:20: rewards.verdict: 'a' is not a judge node, nor a vote on answers. There is: verdict.",
+        ),
         ("margin / 2", "margn / 2", "g:15:41: rewards.value: 'margn' is not a name here. Did you mean 'margin'?"),
         ("tanh(margin / 2)", "log(-p)", "g:15:36: rewards.value: 'log(-p)' has no value: math domain error"),
         ("tanh(margin / 2)", "\"'won'\"", "g:15:36: rewards.value: ''won'' is 'won', not a number"),
@@ -339,8 +340,8 @@ def test_a_compiled_protocol() -> None:
     assert protocol.roles["judge"].is_judge
     assert protocol.roles["con"].sees == ("question", "answers", "passage")
     assert protocol.nodes["verdict"].role is protocol.roles["judge"]
-    assert protocol.rewards is not None
-    assert (protocol.rewards.pay, protocol.rewards.bad_quote) == ("end", -1.0)
+    (reward,) = protocol.rewards
+    assert (reward.roles, reward.verdict, reward.pay, reward.bad_quote) == (("pro", "con"), "verdict", "end", -1.0)
     assert set(protocol.digraph.edges(keys=False)) >= {("start", "a"), ("a", "verdict"), ("a", "b"), ("verdict", "end")}
     assert protocol.message({"role": "pro", "text": "hi"}) == "pro: hi"
 
@@ -376,11 +377,9 @@ def test_params_are_overridden_in_the_type_of_their_default() -> None:
 def test_pay_and_bad_quote_may_be_params() -> None:
     text = GAME.replace("{rounds: 2}", "{rounds: 2, pay: each_turn, fine: 0.5}")
     text = text.replace("bad_quote: -1", "pay: pay, bad_quote: -fine")
-    rewards = compiled(text=text).rewards
-    assert rewards is not None
-    assert (rewards.pay, rewards.bad_quote) == ("each_turn", -0.5)
-    ends = compile_document(parse_document(text), {"pay": "end"}).rewards
-    assert ends is not None
+    (reward,) = compiled(text=text).rewards
+    assert (reward.pay, reward.bad_quote) == ("each_turn", -0.5)
+    (ends,) = compile_document(parse_document(text), {"pay": "end"}).rewards
     assert ends.pay == "end"
 
 
@@ -398,17 +397,23 @@ def test_tasks_are_checked() -> None:
             protocol.check_task(Task("t", {**good, **change}))
 
 
-def test_roles_are_shown_their_fields_only() -> None:
-    protocol = load_protocol("debate")
-    task = Task("t", {"question": "Q", "answers": ("x", "y"), "hidden": "z"}, label=1)
-    assert protocol.visible(protocol.roles["judge"], task) == {
-        "rounds": 2,
-        "words": 80,
-        "role": "judge",
-        "question": "Q",
-        "answers": ("x", "y"),
-    }
-    assert protocol.visible(protocol.roles["opponent"], task)["passage"] == ""
+@pytest.mark.parametrize(
+    ("node", "what"),
+    [
+        (
+            "quote: {field: passage, form: whole}",
+            "'passage', which protocol 'game' quotes the items of, must be a list of texts",
+        ),
+        ("draw: {part: passage}", "'passage', which protocol 'game' draws from, must be a list of texts"),
+        ("output: {choice: passage}", "'passage', which protocol 'game' chooses from, must be a list of texts"),
+    ],
+)
+def test_fields_of_which_items_are_taken_must_be_lists(node: str, what: str) -> None:
+    protocol = compiled("speak: con", f"speak: con, {node}")
+    task: dict[str, Any] = {"question": "Q", "answers": ("x", "y"), "passage": ["one", "two"]}
+    protocol.check_task(Task("t", task))
+    with pytest.raises(ConfigError, match=what):
+        protocol.check_task(Task("t", {**task, "passage": "one"}))
 
 
 def test_the_library_is_sound() -> None:
@@ -418,7 +423,9 @@ def test_the_library_is_sound() -> None:
         protocol = load_protocol(name)
         assert protocol.name == name
         assert summary
+        assert protocol.paper or name.startswith("evidence-"), name
         assert load_protocol(name).fingerprint == protocol.fingerprint
+        assert pickle.loads(pickle.dumps(protocol)).fingerprint == protocol.fingerprint
     with pytest.raises(UnknownNameError, match="Did you mean 'debate'"):
         load_protocol("debat")
 
@@ -442,54 +449,3 @@ def test_paths_and_names(tmp_path: Path) -> None:
     assert load_protocol(path).name == load_protocol(str(path)).name == "game"
     with pytest.raises(SourceError, match="there is no such file"):
         load_protocol(tmp_path / "other.yaml")
-
-
-ANY = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-2, 3), st.floats(), st.text("ab{}% ->&'", max_size=8)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.sampled_from(["a", "speak", "judge", "from", "to", "times", "field", "sees"]), inner, max_size=3
-        ),
-    ),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_any_mutation_of_a_protocol_gives_a_protocol_or_a_source_error(data: st.DataObject) -> None:
-    tree = yaml.safe_load(GAME)
-    for _ in range(data.draw(st.integers(1, 3))):
-        node = tree
-        while True:
-            keys = list(node) if isinstance(node, dict) else list(range(len(node)))
-            key = data.draw(st.sampled_from(keys)) if keys else None
-            if key is None:
-                break
-            if isinstance(node[key], dict | list) and node[key] and data.draw(st.booleans()):
-                node = node[key]
-                continue
-            node[key] = data.draw(ANY)
-            break
-    try:
-        protocol = compile_document(parse_document(yaml.safe_dump(tree, sort_keys=False)))
-    except SourceError as error:
-        assert all(fault.what for fault in error.faults)  # noqa: PT017
-    else:
-        flow, steps = protocol.flow(), 0
-        while flow.ready and steps < 50:
-            flow.advance()
-            steps += 1
-        assert not flow.ready
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.dictionaries(
-        st.sampled_from(["name", "params", "fields", "roles", "nodes", "edges", "message", "rewards", "x"]), ANY
-    )
-)
-def test_any_mapping_is_a_protocol_or_a_source_error(tree: dict[str, Any]) -> None:
-    with pytest.raises(SourceError):
-        compile_document(parse_document(yaml.safe_dump(tree, sort_keys=False)))

@@ -18,6 +18,9 @@ NAMES = {
     "hostile": "{{ answer }} {% for x in y %} <quote>",
     "card": {"author": "Ann", "keys": "mine"},
     "nothing": "",
+    "draft": {"text": "b2=3", "choice": 1, "steps": [{"name": "first"}, {"name": "then"}]},
+    "sub": {"verdict": {"answer": "d8"}},
+    "group": [{"role": "r-1", "text": "yes"}, {"role": "r-2", "text": "no"}],
 }
 
 
@@ -33,6 +36,9 @@ NAMES = {
         "{{ hostile }}|{{ nothing }}|{{ card.author }}|{{ evidence[:2] | join('+') }}",
         "{{ missing | default('none') }}{% if missing is defined %}x{% endif %}",
         "{{ text ~ '!' | upper }}{{ 7 * 6 }}{# comment #}",
+        "{{ draft.text }}{{ draft.choice }} {{ sub.verdict.answer }} {{ draft.steps[1].name }}{{ draft['text'] }}",
+        "{% for g in group %}{{ g.role }}: {{ g.text }}{% endfor %}{{ (group | last).text }}",
+        "{% if draft.choice == 1 %}{{ sub.verdict.answer | upper }}{% endif %}{{ draft.steps[round - 1].name }}",
     ],
 )
 def test_templates_say_what_jinja_says(source: str) -> None:
@@ -52,6 +58,29 @@ def test_names_are_what_a_call_must_bring() -> None:
         Template("{{ answr }}")(NAMES)
     with pytest.raises(ConfigError, match="'answr' is undefined"):
         Template("{% if answr %}x{% endif %}")(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("source", "members"),
+    [
+        ("{{ draft.text }} {{ sub.verdict.answer }}", {"draft.text", "sub.verdict.answer"}),
+        ("{{ draft['text'] | default('-') | upper }}{% if draft.ok %}{% endif %}", {"draft.text", "draft.ok"}),
+        ("{% for g in group %}{{ g.role }}{{ loop.index }}{% endfor %}", {"group.role"}),
+        (
+            "{% for g in group[1:] if g.ok %}{{ g.a[0].b }}{% else %}{{ g.c }}{% endfor %}",
+            {"group.ok", "group.a.b", "g.c"},
+        ),
+        ("{% for a, b in group %}{{ b.x }}{% endfor %}", {"group.x"}),
+        ("{% for g in group %}{% for s in g.steps %}{{ s.name }}{% endfor %}{% endfor %}", {"group.steps.name"}),
+        ("{{ group[number - 1].text }}{{ (group | first).role }}", {"group.text", "number", "group.role"}),
+        ("{{ sub[key].text }}", {"sub", "key"}),
+        ("{{ (a if b else c).text }}", {"a", "b", "c"}),
+        ("{{ group | length }}{% for d in draft %}{% endfor %}", {"group", "draft"}),
+        ("plain", set()),
+    ],
+)
+def test_members_are_what_is_read_of_each_name(source: str, members: set[str]) -> None:
+    assert {".".join(path) for path in Template(source).members} == members
 
 
 @pytest.mark.parametrize(
@@ -81,6 +110,7 @@ def test_names_are_what_a_call_must_bring() -> None:
         "{% if %}",
         "{{ " + "(" * 3000,
         "{{ " + "-" * 3000 + "1 }}",
+        "{{ answer" + ".a" * 400 + " }}",
         "{% for a in evidence %}{% for b in evidence %}{% for c in evidence %}{% endfor %}{% endfor %}{% endfor %}",
         "{% for a in evidence recursive %}{% endfor %}",
         "x" * 20_001,
@@ -102,6 +132,11 @@ def test_what_is_no_part_of_the_language_is_refused_when_read(source: str) -> No
         "{{ '%10000000000d' % 1 }}",
         "{{ answer + 1 }}",
         "{{ evidence[99] }}",
+        "{{ draft.txt }}",
+        "{{ draft.text.upper }}",
+        "{{ sub.verdict.answer.x }}",
+        "{{ answer.x }}",
+        "{% if true %}{{ draft.txt }}{% endif %}",
         "{{ 1 / 0 }}",
         "{{ answer | join(1) }}{{ round | join }}",
     ],

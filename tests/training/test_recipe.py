@@ -250,3 +250,44 @@ def test_a_judge_prompt_is_compiled_before_anything_is_trained(tmp_path: Path) -
     (fault,) = faults(tmp_path, ("{kind: exact}", judge))
     assert fault.startswith("5:")
     assert "judge.args.prompt: 'evidence' in the judge's prompt is nothing that a judge knows" in fault
+
+
+SOCIETY = """\
+name: society
+fields: [answers, evidence]
+roles:
+  debater: {argues: 0, count: 2, sees: [answers, evidence]}
+  helper: {sees: [answers]}
+  judge: {sees: [answers]}
+nodes:
+  speech: {speak: debater}
+  help: {speak: helper}
+  verdict: {judge: judge}
+edges: [start -> speech -> help -> verdict -> end]
+rewards: {verdict: verdict, value: margin}
+"""
+
+
+def society(tmp_path: Path, roles: str) -> Path:
+    (tmp_path / "society.yaml").write_text(SOCIETY)
+    text = SOUND.replace("protocol: evidence-debate", "protocol: society.yaml")
+    text = text.replace("{first: debater, second: debater}", roles).replace("  exploiter: greedy-quotes\n", "")
+    (tmp_path / "r.yaml").write_text(f"{text}  tournament: 0\n")
+    return tmp_path / "r.yaml"
+
+
+def test_a_counted_role_is_filled_as_a_whole_or_seat_by_seat(tmp_path: Path) -> None:
+    recipe = load_recipe(society(tmp_path, "{debater: debater, helper: silent}"))
+    assert [recipe.policy_of(role) for role in ("debater-1", "debater-2", "helper")] == ["debater", "debater", None]
+    recipe = load_recipe(society(tmp_path, "{debater: debater, debater-2: silent, helper: silent}"))
+    assert [recipe.policy_of(role) for role in ("debater-1", "debater-2")] == ["debater", None]
+    assert recipe.filler_of("debater-2") == "silent"
+    with pytest.raises(SourceError, match=r"roles: nobody plays 'debater-2', who speaks in protocol 'society'"):
+        load_recipe(society(tmp_path, "{debater-1: debater, helper: silent}"))
+    with pytest.raises(ConfigError, match="recipe 'sound' does not say who plays 'judge'"):
+        recipe.policy_of("judge")
+
+
+def test_a_policy_in_roles_that_earn_nothing_is_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="protocol 'society' pays no role of 'debater', so no reward trains it"):
+        load_recipe(society(tmp_path, "{debater: silent, helper: debater}"))

@@ -12,9 +12,9 @@ import torch
 from typer.testing import CliRunner
 
 from arena.cli.app import app
-from arena.judging import Payoff
 from arena.protocols.errors import ConfigError, ResumeError, SourceError, StoreError
 from arena.protocols.records import Verdict, VerdictStatus
+from arena.rewards import Payoff, pay
 from arena.store import Store
 from arena.training.launch import Outcome, launch
 from arena.training.recipe import load_recipe
@@ -199,6 +199,46 @@ def test_advantages_compare_a_turn_with_the_same_turn_of_its_group(world: World,
     values = [s.advantages[0] for s in by_role["first"]]
     assert values == pytest.approx([values[0], values[1], values[1], values[1]] * 4)
     assert values[0] == pytest.approx(-3 * values[1])
+
+
+PICKED = """
+name: picked
+extends: evidence-debate
+params: {pay: null, bad_quote: null}
+roles:
+  rater: {sees: [answers], hears: quotes}
+nodes:
+  one: {best_of: {n: 3, by: rater, value: margin}}
+  thought: {speak: second, cue: "{{ answer }}", limit: {tokens: 1}, to: nobody}
+edges:
+  - start -> one -> thought -> two -> verdict -> end
+  - {from: two, to: one, times: rounds - 1}
+rewards:
+  - {verdict: verdict, value: tanh(margin / 2), pay: each_turn, bad_quote: -0.5}
+  - {roles: [second], value: "-words", pay: turn}
+"""
+
+
+def test_candidates_and_thoughts_are_branches_and_only_what_is_paid_is_trained(world: World, tmp_path: Path) -> None:
+    (tmp_path / "picked.yaml").write_text(PICKED)
+    changes = {"protocol": str(tmp_path / "picked.yaml"), "params": {}, "evaluation.tournament": 0}
+    recipe = load_recipe("facts", {**SMALL, **changes})
+    picked = World(recipe, world.seed, world.tasks, world.judge, world.judge_report)
+    rows: list[dict[str, Any]] = []
+    player = SelfPlay(picked, tmp_path / "run", rows.append)
+    episodes = player.rollouts(1, 0)
+    payoffs = pay(player.protocol, world.judge, episodes, player.by_id)
+    made = [s for s in player._credited(episodes, payoffs, 0) if s.episode == episodes[0].key]
+    # Turns of first: three candidates twice, of which one each is kept; of second: thought, quote, thought, quote.
+    kept = [turn.kept for turn in episodes[0].turns_of("first")]
+    assert sorted(kept) == [False] * 4 + [True] * 2
+    stream, *rest = (s for s in made if s.role == "first")
+    assert rest == []
+    assert stream.turns == [ordinal for ordinal, is_kept in enumerate(kept) if is_kept]
+    assert sorted(sequence.turns for sequence in made if sequence.role == "second") == [[0], [1, 3], [2]]
+    player.run()  # the self-check holds for branches as well: what the sampler said is what the trainer finds
+    check = next(row for row in rows if row.get("phase") == "self-check")
+    assert check["ratio_max"] == pytest.approx(1.0, abs=1e-4)
 
 
 def _with(world: World, key: str, value: Any) -> World:

@@ -76,3 +76,27 @@ def test_a_truncated_distribution_cannot_be_trained_on(sampling):
 def test_a_first_token_without_context_is_refused():
     with pytest.raises(ConfigError, match="has no context"):
         sequences_of(episode(turn(0, "a", [], [2])), {"a"})
+
+
+def test_a_side_branch_is_a_sequence_of_its_own_and_the_stream_goes_on_without_it():
+    aside = turn(1, "a", [1, 2, 5], [6])
+    aside.tokens.side = True
+    stream, branch = sequences_of(episode(turn(0, "a", [1], [2]), aside, turn(2, "a", [7], [8])), {"a"})
+    assert (stream.ids, stream.positions, stream.turns) == ([1, 2, 7, 8], [1, 3], [0, 2])
+    assert (branch.ids, branch.positions, branch.turns, branch.prompt_length) == ([1, 2, 5, 6], [3], [1], 3)
+
+
+def test_a_side_branch_may_come_before_the_stream():
+    aside = turn(0, "a", [1, 5], [6])
+    aside.tokens.side = True
+    branch, stream = sequences_of(episode(aside, turn(1, "a", [1, 7], [8])), {"a"})
+    assert (branch.ids, stream.ids, stream.turns) == ([1, 5, 6], [1, 7, 8], [1])
+
+
+def test_nobody_is_taught_what_was_not_kept():
+    failed = turn(0, "a", [1], [2])
+    failed.kept = False
+    (made,) = sequences_of(episode(failed, turn(1, "a", [3], [4])), {"a"}, demonstrations=True)
+    assert (made.ids, made.positions, made.turns) == ([1, 2, 3, 4], [3], [1])
+    (sampled,) = sequences_of(episode(failed, turn(1, "a", [3], [4])), {"a"})  # its reward decides
+    assert sampled.positions == [1, 3]

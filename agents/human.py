@@ -1,0 +1,146 @@
+"""A person at the terminal fills a role.
+
+The person sees what a model would see: the role's instructions, the turns that it may read and what is asked now. A
+turn ends with an empty line; where one of several texts is to be chosen, one line with its number or its text is
+enough. End of input (Ctrl-D) gives the turn up: it is recorded as refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from arena.agents.types import Act, Ask, Message
+from arena.protocols.records import TurnStatus
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["HumanAgent", "human"]
+
+# What could steer a terminal or hide text: controls but tab and line feed, bidirectional and invisible marks,
+# surrogates.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_TITLES = {"opening": "Your instructions", "heard": "Said", "prompt": "Now", "cue": "Your turn begins with"}
+
+
+class HumanAgent:
+    """Asks a person, one turn after the other.
+
+    Args:
+        name: key in lineups and ratings.
+        read: gives the next line that was typed, without its end, and raises EOFError if there is none; it is given
+            what stands before the line.
+        console: where things are shown; standard error if None, so that what a program prints can be kept apart.
+    """
+
+    interactive = True
+    """Episodes are best played one after the other."""
+
+    def __init__(
+        self, name: str = "human", *, read: Callable[[str], str] | None = None, console: Console | None = None
+    ) -> None:
+        from rich.console import Console as Terminal
+
+        self.name = name
+        self._console = console or Terminal(stderr=True, highlight=False)
+        self._read = read or self._console.input
+        self._episode = ""
+
+    def act(self, asks: Sequence[Ask]) -> list[Act]:
+        """One turn for each ask; see `arena.agents.types.Agent`."""
+        return [self._act(ask) for ask in asks]
+
+    def _act(self, ask: Ask) -> Act:
+        if ask.episode != self._episode:
+            self._console.rule(visible(f"episode {ask.episode}"))
+            self._episode = ask.episode
+        self._show(f"You are {ask.role}.", "bold")
+        for message in ask.new:
+            self._tell(message)
+        try:
+            return Act(_storable(self._answer(ask)))
+        except EOFError:
+            return Act("", TurnStatus.REFUSED, error="no input")
+
+    def _tell(self, message: Message) -> None:
+        self._show(f"{_TITLES[message.kind]}:", "dim")
+        self._show(message.text)
+
+    def _answer(self, ask: Ask) -> str:
+        rule = ask.output
+        for line in _bounds(ask):
+            self._show(line, "dim")
+        if rule is None or rule.kind != "choice":
+            self._show("End with an empty line.", "dim")
+            return self._lines()
+        if not rule.tag:
+            return self._choose(ask.options)
+        self._show("Say why, and end with an empty line.", "dim")
+        said = self._lines()
+        chosen = self._choose(ask.options, optional=rule.optional)
+        return f"{said}\n<{rule.tag}>{chosen}</{rule.tag}>" if chosen else said
+
+    def _lines(self) -> str:
+        lines: list[str] = []
+        while True:
+            try:
+                line = self._read("> ")
+            except EOFError:
+                if not lines:
+                    raise
+                break  # Ctrl-D after some lines ends them
+            if not line.strip() and lines:
+                break
+            if line.strip():
+                lines.append(line)
+        return "\n".join(lines)
+
+    def _choose(self, options: Sequence[str], *, optional: bool = False) -> str:
+        for number, option in enumerate(options, start=1):
+            self._show(f"  {number}. {option}")
+        while True:
+            typed = self._read("number or text> ").strip()
+            if typed in options or (optional and not typed):
+                return typed
+            if typed.isdecimal() and 1 <= int(typed) <= len(options):
+                return options[int(typed) - 1]
+            self._show(f"Type a number from 1 to {len(options)}, or one of the texts.", "dim")
+
+    def _show(self, text: str, style: str = "") -> None:
+        self._console.print(visible(text), style=style or None, markup=False, highlight=False, emoji=False)
+
+
+def human(*, name: str = "human") -> HumanAgent:
+    """A person at the terminal."""
+    return HumanAgent(name)
+
+
+def visible(text: str) -> str:
+    """``text`` without what could steer a terminal: each such character is shown as U+FFFD."""
+    return _STEERING.sub("\ufffd", text)
+
+
+def _storable(text: str) -> str:
+    """Bytes that are no text come from a terminal as halves of surrogate pairs, which no file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _bounds(ask: Ask) -> list[str]:
+    """What the turn must keep to, one line each."""
+    lines = [f"At most {ask.max_words} words."] if ask.max_words is not None else []
+    rule = ask.output
+    if rule and rule.kind != "choice":
+        wanted = {
+            "json": "Write a JSON object.",
+            "regex": f"Write a text that matches {rule.pattern}",
+            "call": f'Call one of {", ".join(rule.tools)}: {{"tool": NAME, "arguments": {{...}}}}.',
+        }
+        between = f" Put it between <{rule.place}> and </{rule.place}>." if rule.place else ""
+        lines.append(wanted[rule.kind] + between)
+    if ask.quote_field and ask.task.fields.get(ask.quote_field):
+        lines.append(f"Quotes of the {ask.quote_field} are checked.")
+    return lines

@@ -1,0 +1,232 @@
+"""Answers that come in their own time: asynchronous agents and judges in an event loop, slow programs in threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, cast
+
+from arena.agents.types import Act, AsyncAgent
+from arena.engine.requests import Rate, Request, Run, Say
+from arena.judges.types import AsyncJudge
+from arena.judging import FAULTS, check_verdict, failed_verdict
+from arena.protocols.errors import BackendError
+from arena.protocols.records import TurnStatus
+
+__all__ = ["Afar", "check_acts", "failed_act"]
+
+_MOST_FINISHED, _PATIENCE = 64, 0.05
+"""Finished episodes are handed out when there are so many, or so many seconds after the first of them."""
+_GRACE = 5.0
+"""Seconds that cancelled tasks have to end."""
+
+
+class Games(Protocol):
+    """What the loop needs of the driver that owns it."""
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to play, or a budget is spent."""
+        ...
+
+    @property
+    def finished(self) -> int:
+        """Episodes to be handed out."""
+        ...
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of the run's budget."""
+        ...
+
+    def slice(self) -> bool:
+        """A few steps of games that can go on; whether there is more to do at once."""
+        ...
+
+    def settle(self, request: Request, result: Any) -> None:
+        """A result has come."""
+        ...
+
+    def look_at_clock(self) -> None:
+        """Stop if the time of the run is over."""
+        ...
+
+
+class Afar:
+    """An event loop of the driver's own, which runs only while the driver waits in `pump`."""
+
+    def __init__(self, games: Games) -> None:
+        self._games = games
+        self._loop = asyncio.new_event_loop()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._threads: ThreadPoolExecutor | None = None
+        self._scheduled = False
+        self._error: BaseException | None = None
+        self._flush: asyncio.TimerHandle | None = None
+        # A caller with a running loop of its own (a notebook) cannot run another one in the same thread.
+        self._outside: ThreadPoolExecutor | None = ThreadPoolExecutor(1, "arena-loop") if _in_a_loop() else None
+
+    def ask(self, request: Say) -> None:
+        """Have an agent asked."""
+        self._start(request, self._answer(request))
+
+    def rate(self, request: Rate) -> None:
+        """Have a judge asked."""
+        self._start(request, self._decide(request))
+
+    def run(self, request: Run) -> None:
+        """Run a program in a thread."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(thread_name_prefix="arena-program")
+        self._start(request, self._execute(request))
+
+    def _start(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks[id(request)] = self._loop.create_task(work)
+
+    async def _answer(self, request: Say) -> None:
+        agent: AsyncAgent = request.agent  # type: ignore[assignment]
+        try:
+            try:
+                act = await agent.answer(request.ask)
+            except FAULTS as error:
+                act = failed_act(error)
+            if type(act) is not Act or type(act.text) is not str:
+                check_acts(agent.name, (act,), 1)
+        except Exception as error:
+            self._fail(error)
+            return
+        self._settle(request, act)
+
+    async def _decide(self, request: Rate) -> None:
+        judge = cast(AsyncJudge, request.judge)
+        try:
+            try:
+                verdict = await judge.verdict(request.view)
+            except FAULTS as error:
+                verdict = failed_verdict(judge, error)
+            check_verdict(judge, request.view, verdict)
+        except Exception as error:
+            self._fail(error)
+            return
+        self._settle(request, verdict)
+
+    async def _execute(self, request: Run) -> None:
+        try:
+            outcome = await self._loop.run_in_executor(self._threads, request.program)
+        except Exception as error:
+            self._fail(error)
+            return
+        self._settle(request, outcome)
+
+    def _settle(self, request: Request, result: Any) -> None:
+        del self._tasks[id(request)]
+        self._games.settle(request, result)
+        self._schedule()
+
+    def _fail(self, error: BaseException) -> None:
+        """A bug, or a mistake of the user: it ends the run, and the others are cancelled."""
+        self._error = self._error or error
+        self._loop.stop()
+
+    def pump(self) -> None:
+        """Run until there is something to hand out, or nothing is left to do.
+
+        Raises:
+            Exception: a bug in an agent, a judge or a program.
+        """
+        if self._outside is None:
+            self._run()
+            return
+        running = self._outside.submit(self._run)
+        try:
+            running.result()
+        except KeyboardInterrupt:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            running.exception()
+            raise
+
+    def _run(self) -> None:
+        left = self._games.seconds_left
+        alarm = None if left is None else self._loop.call_later(max(0.0, left), self._look_at_clock)
+        self._schedule()
+        try:
+            self._loop.run_forever()
+        finally:
+            for timer in (alarm, self._flush):
+                if timer is not None:
+                    timer.cancel()
+            self._flush = None
+        if self._error is not None:
+            raise self._error
+
+    def _look_at_clock(self) -> None:
+        self._games.look_at_clock()
+        self._loop.stop()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        self._scheduled = False
+        games = self._games
+        try:
+            more = games.slice()
+        except Exception as error:
+            self._fail(error)
+            return
+        if more:
+            self._schedule()
+        if games.over or games.finished >= _MOST_FINISHED:
+            self._loop.stop()
+        elif games.finished and self._flush is None:
+            self._flush = self._loop.call_later(_PATIENCE, self._loop.stop)
+
+    def close(self) -> None:
+        """Cancel what is still waited for, and give loop and threads back."""
+        if self._outside is None:
+            self._close()
+        else:
+            self._outside.submit(self._close).result()
+            self._outside.shutdown()
+
+    def _close(self) -> None:
+        loop, tasks = self._loop, list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            done, _ = loop.run_until_complete(asyncio.wait(tasks, timeout=_GRACE))
+            for task in done:
+                if not task.cancelled():
+                    task.exception()  # looked at, so that asyncio does not complain
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        loop.close()
+
+
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def failed_act(error: BaseException) -> Act:
+    """What is recorded where an agent failed."""
+    return Act("", TurnStatus.TRANSPORT, error=f"{type(error).__name__}: {error}")
+
+
+def check_acts(name: str, acts: Any, count: int) -> None:
+    """Whether an agent answered as it must.
+
+    Raises:
+        BackendError: it did not.
+    """
+    if not isinstance(acts, Sequence) or not all(isinstance(act, Act) and isinstance(act.text, str) for act in acts):
+        raise BackendError(f"agent '{name}' answered with something else than a list of acts with texts")
+    if len(acts) != count:
+        raise BackendError(f"agent '{name}' answered {len(acts)} of {count} asks")

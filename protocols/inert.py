@@ -1,0 +1,72 @@
+"""Text of one role as others read it: nothing in it can pass for something else.
+
+What a model says is hostile. Before another role reads it, characters that print as nothing or move what is printed are
+gone, tags that only the engine may write (``<verified>``, ``<unverified>``, ``<quote>``) lose their bracket, and every
+line after the first is indented, so that none begins where a header, another turn or a verdict begins.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+
+__all__ = ["defuse", "indent", "inert", "inert_line"]
+
+INDENT = "    "
+
+# Characters that print as nothing: a forged tag may hide them between its letters.
+_HIDDEN = (
+    "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0100-\U000e01ef]*+"
+)
+_OPENERS = "[<\uff1c\ufe64\u2039\u3008\u27e8\u2329]"
+_SPELLED = "|".join(_HIDDEN.join(word) for word in ("verified", "unverified", "quote"))
+# Possessive repeats and the look-behind keep this linear on runs of brackets and blanks.
+_FORGED = re.compile(f"(?<!{_OPENERS}){_OPENERS}++(?={_HIDDEN}[/\uff0f\u2215]?{_HIDDEN}(?:{_SPELLED}))", re.IGNORECASE)
+_VANISHING = ("Cc", "Cf", "Cs")
+_BREAKS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+def inert(text: str) -> str:
+    """What others read of a turn. A plain line without ``<`` is left as it is; doing it twice changes nothing.
+
+    Line breaks of all kinds become newlines, tabs four spaces; other control, format and surrogate characters (Unicode
+    Cc, Cf, Cs) vanish. The lines after the first are moved right together until each is indented by four spaces.
+    """
+    if text.isascii() and "<" not in text and text.isprintable():
+        return text
+    return indent(defuse(text))
+
+
+def defuse(text: str) -> str:
+    """The text without control and format characters, and with its look-alikes of the engine's tags broken."""
+    if not text.isprintable() and not text.replace("\n", "").isprintable():
+        text = _BREAKS.sub("\n", text)
+        vanishing = {ord(character): "" for character in set(text) if unicodedata.category(character) in _VANISHING}
+        text = text.translate(vanishing | {ord("\n"): "\n", ord("\t"): INDENT})
+    return _FORGED.sub("\u2039", text) if "<" in text or not text.isascii() else text
+
+
+def indent(text: str) -> str:
+    """The text with its lines after the first moved right until each begins with four spaces; empty ones stay empty."""
+    if "\n" not in text:
+        return text
+    first, *lines = text.split("\n")
+    lines = [line if line.strip(" ") else "" for line in lines]
+    least = min((len(line) - len(line.lstrip(" ")) for line in lines if line), default=0)
+    missing = " " * (len(INDENT) - least)
+    return "\n".join([first, *[missing + line if line else "" for line in lines]])
+
+
+@functools.lru_cache(maxsize=1 << 12)  # words and answers come again and again
+def inert_line(text: str) -> str:
+    """One line: white space and control characters (Unicode Z and Cc) become one space, other C characters vanish."""
+    kept = []
+    for character in text:
+        category = unicodedata.category(character)
+        if category[0] == "Z" or category == "Cc":
+            kept.append(" ")
+        elif category[0] != "C":
+            kept.append(character)
+    return " ".join("".join(kept).split())

@@ -1,0 +1,44 @@
+"""A server that fails on demand, and a model that every backend can serve."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+
+def _load(name: str) -> ModuleType:
+    """Tests are no package, so what they share is loaded by its path."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def faults() -> ModuleType:
+    """The module `fault_server`: answers to put into a server's script."""
+    return _load("fault_server")
+
+
+@pytest.fixture(scope="session")
+def shared() -> ModuleType:
+    """The module `letters`: a chat model that every backend can serve."""
+    return _load("letters")
+
+
+@pytest.fixture
+def server(faults: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A `fault_server.FaultServer` of this test."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    running = faults.FaultServer()
+    yield running
+    running.close()
