@@ -51,7 +51,7 @@ class AsyncBackend(Backend, Protocol):
 BACKENDS: Registry[PolicyBackend] = Registry("backend")
 """Backends by spec: ``hf``, ``vllm:dtype=float32``."""
 
-BACKENDS.lazy("hf", "arena.agents.backend_hf:HFBackend", "transformers in this process, CPU or CUDA", heavy=True)
+BACKENDS.lazy("hf", "arena.agents.backend_hf:hf_backend", "transformers in this process, CPU or CUDA", heavy=True)
 BACKENDS.lazy(
     "vllm", "arena.agents.backend_vllm:vllm_backend", "an engine of vLLM on this machine, many adapters", heavy=True
 )

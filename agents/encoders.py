@@ -10,6 +10,7 @@ one.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,8 @@ __all__ = ["ChatEncoder", "Encoder", "WordEncoder"]
 
 SPECIALS = ("<pad>", "<bos>", "<eos>")
 """Control tokens of a word-level vocabulary; their ids are 0, 1, 2."""
+THINK, THOUGHT = "<think>", "</think>"
+"""What hidden thinking stands between, at the beginning of a turn."""
 
 
 class Encoder(Protocol):
@@ -52,6 +55,19 @@ class Encoder(Protocol):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of drawn ids: without control tokens, stripped."""
+        ...
+
+    def opens_thinking(self, context: Context) -> bool:
+        """Whether the prompt ends in ``<think>``, so that the turn begins inside hidden thinking."""
+        ...
+
+    def thinking(self, context: Context, ids: Sequence[int]) -> int:
+        """How many ids of a turn, from the first, are hidden thinking, tags included; all if it was not ended.
+
+        Args:
+            context: as it was when the turn began.
+            ids: of the turn, without its end token.
+        """
         ...
 
     @property
@@ -123,6 +139,18 @@ class WordEncoder:
         if len(ids) == 1:
             return self._names[ids[0]] if ids[0] >= len(SPECIALS) else ""
         return " ".join([self._names[i] for i in ids if i >= len(SPECIALS)])
+
+    def opens_thinking(self, context: Context) -> bool:
+        """See `Encoder.opens_thinking`: the last word is ``<think>``."""
+        return bool(context.ids) and context.ids[-1] == self._ids.get(THINK)
+
+    def thinking(self, context: Context, ids: Sequence[int]) -> int:
+        """See `Encoder.thinking`; only a vocabulary with the word ``<think>`` has any."""
+        think = self._ids.get(THINK)
+        if think is None or not ids or (ids[0] != think and not self.opens_thinking(context)):
+            return 0
+        thought = self._ids.get(THOUGHT)
+        return next((number for number, token in enumerate(ids, start=1) if token == thought), len(ids))
 
     @functools.cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -235,6 +263,23 @@ class ChatEncoder:
     def decode(self, ids: Sequence[int]) -> str:
         """The text without special tokens, stripped."""
         return self._text(ids).strip()
+
+    def opens_thinking(self, context: Context) -> bool:
+        """See `Encoder.opens_thinking`: some templates begin every own turn with ``<think>``."""
+        chat: _Chat | None = context.state
+        return chat is not None and not chat.cue and chat.shown.rstrip().endswith(THINK)
+
+    def thinking(self, context: Context, ids: Sequence[int]) -> int:
+        """See `Encoder.thinking`."""
+        if not self._whole(ids).lstrip().startswith(THINK) and not self.opens_thinking(context):
+            return 0
+        counts = range(1, len(ids) + 1)
+        place = bisect.bisect_left(counts, True, key=lambda count: THOUGHT in self._whole(ids[:count]))
+        return min(place + 1, len(ids))
+
+    def _whole(self, ids: Sequence[int]) -> str:
+        """Text with special tokens: in some vocabularies the tags of thinking are."""
+        return str(self._tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
 
     def _text(self, ids: Sequence[int]) -> str:
         text = self._tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)

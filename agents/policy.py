@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from arena.agents.backends import BACKENDS, AsyncBackend, PolicyBackend
-from arena.agents.encoders import Encoder
+from arena.agents.choices import Drawn, choices_of, draw_choice
+from arena.agents.encoders import THINK, THOUGHT, Encoder
 from arena.agents.sampling import PLAIN, check_sampling
 from arena.agents.types import Act, Ask, Backend, Completion, SampleRequest
 from arena.protocols.errors import BackendError, ConfigError
@@ -24,16 +25,21 @@ __all__ = ["AsyncPolicyAgent", "Policy", "PolicyAgent", "agent_for"]
 class PolicyAgent:
     """Speaks for a role by sampling from a backend, and keeps the ledger of exact tokens.
 
-    How a turn ends: `ok` if the model drew its end token, or if a word-level vocabulary was asked for exactly one
-    token; `truncated` if a limit cut it. If the model fails, or the context is full, the act has status `transport`,
-    the error, and a span without sampled ids: what the role was told stays in its context. The engine ends the episode.
+    How a turn ends: `ok` if the model drew its end token, if it is the choice that was asked for, or if a word-level
+    vocabulary was asked for exactly one token; `truncated` if a limit cut it. If the model fails, or the context is
+    full, the act has status `transport`, the error, and a span without sampled ids: what the role was told stays in its
+    context. The engine ends the episode.
+
+    A turn that must be one of some texts is drawn among these (`arena.agents.choices`). Hidden thinking that a turn
+    begins with is told apart, and has a limit of its own where the protocol sets one.
 
     Args:
         name: key in lineups and ratings.
         backend: draws the tokens.
         encoder: turns messages into ids; it must be the one of the backend's model.
         sampling: how tokens are drawn.
-        max_tokens: limit of sampled tokens where the protocol sets none; the smaller of both counts.
+        max_tokens: limit of sampled tokens where the protocol sets none; the smaller of both counts. The protocol's
+            limit of hidden thinking comes on top.
 
     Raises:
         ConfigError: sampling or max_tokens out of range.
@@ -52,41 +58,79 @@ class PolicyAgent:
 
     def act(self, asks: Sequence[Ask]) -> list[Act]:
         """One turn for each ask; see `arena.agents.types.Agent`."""
-        heard = [self._hear(ask) for ask in asks]
-        drawn = iter(self._draw([each.request for each in heard if not isinstance(each.request, str)]))
-        policy = self.backend.policy
-        return [
-            self._act(ask, each, each.request if isinstance(each.request, str) else next(drawn), policy)
-            for ask, each in zip(asks, heard, strict=True)
-        ]
+        acts: list[Act | None] = [None] * len(asks)
+        turns = [self._turn(ask) for ask in asks]
+        answers: list[Completion | str | None] = [None] * len(asks)
+        going = list(range(len(asks)))
+        while going:
+            requests: list[SampleRequest] = []
+            on: list[int] = []
+            for number in going:
+                try:
+                    requests.append(turns[number].send(answers[number]))
+                    on.append(number)
+                except StopIteration as end:
+                    acts[number] = end.value
+            going = on
+            for number, answer in zip(going, self._draw(requests), strict=True):
+                answers[number] = answer
+        return acts  # type: ignore[return-value]  # every turn has ended
 
-    def _hear(self, ask: Ask) -> _Heard:
-        """Extend the ask's context by what is new, and say what to draw; a full context says why nothing can be."""
+    def _turn(self, ask: Ask) -> Generator[SampleRequest, Completion | str | None, Act]:
+        """One turn: yields what to draw, is sent what was drawn or why nothing was."""
         context = ask.context
         delta, fresh = self.encoder.extend(context, ask.new)
         if fresh:
             context.ids = []
         context.ids += delta
-        limit = self.max_tokens if ask.max_tokens is None else min(ask.max_tokens, self.max_tokens)
+        policy = self.backend.policy
+        options = choices_of(ask, self.encoder)
+        limit = max(map(len, options)) if options else self._limit(ask) + (ask.max_thinking or 0)
         room: int | None = getattr(self.backend, "max_length", None)
-        if room is not None and len(context.ids) + limit > room:
-            limit = room - len(context.ids)
-            if limit < 1:
-                full = f"the context of {len(context.ids)} tokens fills the {room} of '{self.name}'"
-                return _Heard(delta, fresh, full)
-        return _Heard(delta, fresh, SampleRequest(context.ids, ask.seed, self.sampling, limit))
+        drawn: Drawn | str
+        if room is not None and (len(context.ids) >= room or (options and len(context.ids) + limit > room)):
+            drawn = f"the context of {len(context.ids)} tokens fills the {room} of '{self.name}'"
+        else:
+            limit = limit if room is None else min(limit, room - len(context.ids))
+            request = SampleRequest(context.ids, ask.seed, self.sampling, limit)
+            if options:
+                drawn = yield from draw_choice(request, options)
+            else:
+                answer = yield request
+                assert answer is not None
+                drawn = answer if isinstance(answer, str) else Drawn(answer)
+        if isinstance(drawn, str):
+            span = TokenSpan(tuple(delta), (), (), policy, self.sampling, fresh)
+            return Act("", TurnStatus.TRANSPORT, span, drawn)
+        return self._act(ask, drawn, TokenSpan(tuple(delta), (), (), policy, self.sampling, fresh))
 
-    def _act(self, ask: Ask, heard: _Heard, answer: Completion | str, policy: str) -> Act:
-        """The turn that a completion, or what went wrong, makes."""
-        if isinstance(answer, str):
-            span = TokenSpan(tuple(heard.delta), (), (), policy, self.sampling, heard.fresh)
-            return Act("", TurnStatus.TRANSPORT, span, answer)
-        ask.context.ids += answer.ids
-        ended = answer.finish == "stop"
-        text = self.encoder.decode(answer.ids[:-1] if ended else answer.ids)
-        whole = ended or (ask.max_tokens == 1 and self.encoder.one_token_turns)
-        span = TokenSpan(tuple(heard.delta), answer.ids, answer.logps, policy, self.sampling, heard.fresh)
-        return Act(text, TurnStatus.OK if whole else TurnStatus.TRUNCATED, span)
+    def _limit(self, ask: Ask) -> int:
+        """Most visible tokens; most tokens, where hidden thinking has no limit of its own."""
+        if ask.max_tokens is None:
+            return self.max_tokens
+        return min(ask.max_tokens - (ask.max_thinking or 0), self.max_tokens)
+
+    def _act(self, ask: Ask, drawn: Drawn, span: TokenSpan) -> Act:
+        """The turn that a completion makes; ``span`` says what stood before it."""
+        encoder, context = self.encoder, ask.context
+        ids, logps = drawn.completion.ids, drawn.completion.logps
+        body = ids[:-1] if ids[-1] in encoder.end_ids else ids
+        thinking = encoder.thinking(context, body)
+        ended = drawn.completion.finish == "stop"
+        if ask.max_thinking is not None:
+            most = ask.max_thinking if thinking > ask.max_thinking else thinking + self._limit(ask)
+            if len(ids) > most:
+                # What would have been drawn under the limit: the tokens up to it are the same.
+                ids, logps, body, ended = ids[:most], logps[:most], body[:most], False
+        context.ids += ids
+        span = replace(span, ids=ids, logps=logps, thinking=min(thinking, len(ids)), allowed=drawn.allowed)
+        whole = ended or (ask.max_tokens == 1 and encoder.one_token_turns)
+        act = Act(encoder.decode(body[thinking:]), TurnStatus.OK if whole else TurnStatus.TRUNCATED, span)
+        if thinking:
+            act.thinking, act.thinking_tokens = _without_tags(encoder.decode(body[:thinking])), span.thinking
+        if drawn.allowed is not None:
+            act.visible_tokens = len(body)
+        return act
 
     def _draw(self, requests: Sequence[SampleRequest]) -> Sequence[Completion | str]:
         """A completion or what went wrong for each request; where a batch fails, each request alone."""
@@ -110,14 +154,18 @@ class AsyncPolicyAgent(PolicyAgent):
 
     async def answer(self, ask: Ask) -> Act:
         """One turn; see `arena.agents.types.AsyncAgent`."""
-        heard, policy = self._hear(ask), self.backend.policy
-        if isinstance(heard.request, str):
-            return self._act(ask, heard, heard.request, policy)
-        try:
-            answer: Completion | str = await self.backend.draw(heard.request)
-        except BackendError as error:
-            answer = _told(error)
-        return self._act(ask, heard, answer, policy)
+        turn = self._turn(ask)
+        answer: Completion | str | None = None
+        while True:
+            try:
+                request = turn.send(answer)
+            except StopIteration as end:
+                act: Act = end.value
+                return act
+            try:
+                answer = await self.backend.draw(request)
+            except BackendError as error:
+                answer = _told(error)
 
 
 def agent_for(
@@ -128,18 +176,12 @@ def agent_for(
     return kind(name, backend, encoder, sampling, max_tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class _Heard:
-    """What an ask added to its context, and what is to be drawn."""
-
-    delta: list[int]
-    fresh: bool
-    request: SampleRequest | str
-    """Or why nothing can be drawn."""
-
-
 def _told(error: BackendError) -> str:
     return str(error) or type(error).__name__
+
+
+def _without_tags(thinking: str) -> str:
+    return thinking.strip().removeprefix(THINK).removesuffix(THOUGHT).strip()
 
 
 @dataclass(eq=False)

@@ -31,6 +31,7 @@ _DEPTH = 8
 _ARGUMENTS: Mapping[str, Sequence[dict[str, Any]]] = {
     "calculator": ({"expression": "(3 + 4) * 2"}, {"expression": "10 / 4"}),
     "lookup": ({"query": "evidence"}, {"query": "what was said"}),
+    "search": ({"query": "evidence"}, {"query": "what was said"}),
     "python": ({"code": "sum(range(10))"}, {"code": "print('hello')"}),
 }
 """Arguments for the tools that come with the package; others are called with none."""

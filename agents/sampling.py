@@ -22,10 +22,11 @@ from arena.protocols.records import Sampling
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["check_sampling", "draw", "hash_index", "uniforms"]
+__all__ = ["branch_seed", "check_sampling", "draw", "hash_index", "uniforms"]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK = (1 << 64) - 1
+_BRANCHES = 1 << 63
 PLAIN = Sampling()
 
 
@@ -37,11 +38,19 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def uniforms(seeds_B: Sequence[int], positions_B: Sequence[int] | int) -> npt.NDArray[np.float64]:
     """Uniform numbers in [0, 1), shape (B,), float64: a pure function of each (seed, position)."""
+    return (_bits(seeds_B, positions_B) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _bits(seeds_B: Sequence[int], positions_B: Sequence[int] | int) -> npt.NDArray[np.uint64]:
     seeds = np.array([seed & _MASK for seed in seeds_B], dtype=np.uint64)
     # An array even for one position: numpy warns of the overflow that is meant here where a scalar wraps around.
     steps = np.array(positions_B, dtype=np.uint64, ndmin=1) + np.uint64(1)
-    mixed: npt.NDArray[np.uint64] = _mix(_mix(seeds + _GOLDEN) + steps * _GOLDEN)
-    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return _mix(_mix(seeds + _GOLDEN) + steps * _GOLDEN)
+
+
+def branch_seed(seed: int, branch: int) -> int:
+    """The seed of a stream of its own for each number of a branch, apart from the draws of ``seed`` itself."""
+    return int(_bits([seed], _BRANCHES + branch)[0])
 
 
 def hash_index(seed: int, count: int, position: int = 0) -> int:

@@ -139,6 +139,8 @@ def _span(span: TokenSpan) -> dict[str, Any]:
         fields["side"] = True
     if span.thinking:
         fields["thinking"] = span.thinking
+    if span.allowed is not None:
+        fields["allowed"] = span.allowed
     return fields
 
 
@@ -270,6 +272,7 @@ def _read_span(fields: dict[str, Any]) -> TokenSpan:
         fields["fresh"],
         fields.get("side", False),
         fields.get("thinking", 0),
+        None if (allowed := fields.get("allowed")) is None else tuple(map(tuple, allowed)),
     )
 
 

@@ -129,10 +129,11 @@ def play_stored(
         All episodes of the stage in the order of the plans, without those that a budget of the engine left unplayed.
     """
     done = run.finished(stage)
-    for batch in engine.stream([plan for plan in plans if plan.key not in done]):
-        run.add(stage, batch)
-        if on_batch is not None:
-            on_batch(batch)
+    with run.writer(stage) as write:
+        for batch in engine.stream([plan for plan in plans if plan.key not in done]):
+            write(batch)
+            if on_batch is not None:
+                on_batch(batch)
     stored = {episode.key: episode for episode in run.episodes(stage)}
     return [stored[plan.key] for plan in plans if plan.key in stored]
 

@@ -115,6 +115,8 @@ class TokenSpan:
     spans of the role go on from what was before it."""
     thinking: int = 0
     """How many of ``ids``, from the first, are hidden thinking."""
+    allowed: tuple[tuple[int, ...], ...] | None = None
+    """Which ids each of ``ids`` was drawn from, where the turn had to be one of some texts; None: from all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -74,6 +74,8 @@ class _Batch:
     rows_N: NDArray[np.int64]
     """Sequence of each token."""
     turns: int
+    allowed: dict[int, tuple[int, ...]]
+    """By token: the ids that it was drawn from, where it had to be one of some."""
     old_logps_N: Tensor | None = None
     advantages_N: Tensor | None = None
 
@@ -188,7 +190,7 @@ class Learner:
             NumericalError: the loss or a gradient is not finite; the optimizer has not moved.
         """
         batch = self._batch(_trainable(sequences), "token_mean")
-        batch.temperatures_N = None
+        batch.temperatures_N, batch.allowed = None, {}
         return self._step(batch, self._supervised_terms)
 
     def score(self, sequences: Sequence[TrainingSequence]) -> Scores:
@@ -370,7 +372,7 @@ class Learner:
 
         def tile(hidden_NH: Tensor, begin: int, end: int) -> tuple[Tensor, ...]:
             heat_N = None if temperatures_N is None else temperatures_N[begin:end]
-            rows_NV = _rows(self._head, hidden_NH, heat_N)
+            rows_NV = _rows(self._head, hidden_NH, heat_N, _allowed(batch, part, begin, end))
             logps_N = rows_NV.gather(1, targets_N[begin:end, None])[:, 0]
             entropy_N = -(rows_NV.detach().exp() * rows_NV.detach()).nan_to_num(0.0).sum(1)
             if reference is None:
@@ -421,7 +423,7 @@ class Learner:
 
     def _log_softmax(self, hidden_NH: Tensor, batch: _Batch, part: Pack) -> Tensor:
         heat_N = None if batch.temperatures_N is None else batch.temperatures_N[part.tokens_N]
-        return _rows(self._head, hidden_NH, heat_N)
+        return _rows(self._head, hidden_NH, heat_N, _allowed(batch, part, 0, len(hidden_NH)))
 
     @contextmanager
     def _evaluation(self) -> Iterator[None]:
@@ -502,6 +504,12 @@ class Learner:
         )
         temperatures = np.repeat([sequence.temperature for sequence in sequences], counts_S)
         targets = [sequence.ids[at] for sequence in sequences for at in sequence.positions]
+        starts = np.cumsum(counts_S) - counts_S
+        allowed = {
+            int(start) + number: ids
+            for start, sequence in zip(starts, sequences, strict=True)
+            for number, ids in sequence.allowed.items()
+        }
         return _Batch(
             packs=packs,
             targets_N=torch.tensor(targets, device=self._device),
@@ -509,6 +517,7 @@ class Learner:
             weights_N=weights_ST[torch.from_numpy(mask_ST)].to(self._device),
             rows_N=np.repeat(np.arange(len(sequences)), counts_S),
             turns=sum(sequence.turn_count() for sequence in sequences),
+            allowed=allowed,
         )
 
     def _layout(self, batch: _Batch, part: Pack) -> tuple[Tensor, Tensor]:
@@ -524,14 +533,34 @@ class Learner:
         return torch.from_numpy(index_BT).to(self._device), torch.from_numpy(mask_BT).to(self._device)
 
 
-def _rows(head: nn.Module, hidden_NH: Tensor, temperatures_N: Tensor | None) -> Tensor:
-    """(N, V) log-probs at the sampler's temperature, in float32 or better."""
+def _rows(
+    head: nn.Module, hidden_NH: Tensor, temperatures_N: Tensor | None, allowed: Mapping[int, tuple[int, ...]]
+) -> Tensor:
+    """(N, V) log-probs as the sampler had them: at its temperature, over the ids that it drew from; float32 or better.
+
+    Args:
+        allowed: row -> the only ids that could be drawn; rows that are not named are free.
+    """
     logits_NV: Tensor = head(hidden_NH)
     if logits_NV.dtype in (torch.float16, torch.bfloat16):
         logits_NV = logits_NV.float()
     if temperatures_N is not None:
         logits_NV = logits_NV / temperatures_N[:, None].to(logits_NV.dtype)
+    if allowed:
+        excluded_NV = torch.zeros_like(logits_NV, dtype=torch.bool)
+        for row, ids in allowed.items():
+            excluded_NV[row] = True
+            excluded_NV[row, list(ids)] = False
+        logits_NV = logits_NV.masked_fill(excluded_NV, -math.inf)
     return torch.log_softmax(logits_NV, -1)
+
+
+def _allowed(batch: _Batch, part: Pack, begin: int, end: int) -> dict[int, tuple[int, ...]]:
+    """The constraints of some rows of a pack, by row."""
+    if not batch.allowed:
+        return {}
+    tokens = part.tokens_N[begin:end].tolist()
+    return {row: batch.allowed[token] for row, token in enumerate(tokens) if token in batch.allowed}
 
 
 def _trainable(sequences: Sequence[TrainingSequence]) -> list[TrainingSequence]:

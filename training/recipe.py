@@ -76,6 +76,8 @@ class PolicyRecipe(_Config):
     """Sampling temperature in training and evaluation."""
     max_tokens: int = Field(64, ge=1)
     """Longest turn where the protocol sets no limit."""
+    train_thinking: bool = False
+    """Train hidden thinking as well; else it is context of what is said."""
 
 
 class DemonstrationSource(_Config):

@@ -253,9 +253,10 @@ class SelfPlay:
         self, episodes: Sequence[Episode], policy: str, *, demonstrations: bool = False
     ) -> list[TrainingSequence]:
         found = []
+        thinking = self.recipe.policies[policy].train_thinking
         for episode in episodes:
             roles = {role for role in episode.lineup if self.recipe.policy_of(role) == policy}
-            found += sequences_of(episode, roles, demonstrations=demonstrations)
+            found += sequences_of(episode, roles, demonstrations=demonstrations, train_thinking=thinking)
         return found
 
     # -- self-play ----------------------------------------------------------------------------------------------

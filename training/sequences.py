@@ -40,6 +40,9 @@ class TrainingSequence:
     """Name and version of the sampler: ``debater@v17``."""
     temperature: float = 1.0
     """The sampler's; the trainer's log-probs are taken at the same one."""
+    allowed: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """For trained tokens by number: which ids each was drawn from, where it had to be one of some. The trainer's
+    distributions are those over these ids."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -49,7 +52,9 @@ class TrainingSequence:
         return len(set(self.turns))
 
 
-def sequences_of(episode: Episode, roles: Collection[str], *, demonstrations: bool = False) -> list[TrainingSequence]:
+def sequences_of(
+    episode: Episode, roles: Collection[str], *, demonstrations: bool = False, train_thinking: bool = False
+) -> list[TrainingSequence]:
     """Cut an episode into one training sequence for each role (more where a context started afresh).
 
     A side branch (a candidate that was not picked, an ephemeral turn) is a sequence of its own, and the role's stream
@@ -61,6 +66,7 @@ def sequences_of(episode: Episode, roles: Collection[str], *, demonstrations: bo
         roles: whose tokens are trained.
         demonstrations: accept turns without sampler log-probs, for supervised training; all log-probs are then dropped,
             and turns that were not kept are context only, since nobody should learn to say them.
+        train_thinking: train hidden thinking too; else it is context.
 
     Raises:
         ConfigError: a sampled token has no log-prob, no context before it, or was drawn from a truncated distribution.
@@ -82,7 +88,8 @@ def sequences_of(episode: Episode, roles: Collection[str], *, demonstrations: bo
             found.append(sequence)
             if not span.side:
                 current[role] = sequence
-        _extend(sequence, episode, turn, ordinal, trained=turn.kept or not demonstrations)
+        trained = turn.kept or not demonstrations
+        _extend(sequence, episode, turn, ordinal, first=(0 if train_thinking else span.thinking) if trained else None)
     return [sequence for sequence in found if sequence.positions]
 
 
@@ -101,8 +108,8 @@ def _begin(episode: Episode, role: str, span: TokenSpan, demonstrations: bool) -
     )
 
 
-def _extend(sequence: TrainingSequence, episode: Episode, turn: Turn, ordinal: int, *, trained: bool) -> None:
-    """Append a turn to the stream of its role."""
+def _extend(sequence: TrainingSequence, episode: Episode, turn: Turn, ordinal: int, *, first: int | None) -> None:
+    """Append a turn to the stream of its role; its tokens are trained from number ``first`` on."""
     span, ids = turn.tokens, sequence.ids
     assert span is not None
     ids.extend(span.prompt)
@@ -112,15 +119,17 @@ def _extend(sequence: TrainingSequence, episode: Episode, turn: Turn, ordinal: i
         raise ConfigError(f"{_place(episode, turn)}: its first token has no context; begin the prompt with a token")
     start = len(ids)
     ids.extend(span.ids)
-    if not trained:
+    if first is None:
         return
-    sequence.positions.extend(range(start, len(ids)))
-    sequence.turns.extend([ordinal] * len(span.ids))
     if sequence.logps is not None:
-        _add_logps(sequence, episode, turn)
+        _add_logps(sequence, episode, turn, first)
+        if span.allowed is not None:
+            sequence.allowed.update(enumerate(span.allowed[first:], start=len(sequence.positions)))
+    sequence.positions.extend(range(start + first, len(ids)))
+    sequence.turns.extend([ordinal] * (len(span.ids) - first))
 
 
-def _add_logps(sequence: TrainingSequence, episode: Episode, turn: Turn) -> None:
+def _add_logps(sequence: TrainingSequence, episode: Episode, turn: Turn, first: int) -> None:
     span = turn.tokens
     assert span is not None
     assert sequence.logps is not None
@@ -141,7 +150,7 @@ def _add_logps(sequence: TrainingSequence, episode: Episode, turn: Turn) -> None
             f"{_place(episode, turn)}: temperature changes from {sequence.temperature:g} to {sampling.temperature:g}; "
             "keep one temperature for a role"
         )
-    sequence.logps.extend(span.logps)
+    sequence.logps.extend(span.logps[first:])
 
 
 def _place(episode: Episode, turn: Turn) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import Any
 
 import torch
@@ -14,12 +13,12 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from arena.agents.hf.network import Network
-from arena.agents.hf.prefixes import KV, Cohort, Ids, Key, PrefixCache
+from arena.agents.hf.prefixes import KV, Cohort, Key, PrefixCache
 
 __all__ = ["Contexts", "Flight", "Row"]
 
 _PADDED, _LARGE = 1.25, 4096
-"""A batch of this many tokens is cut where rows would be padded to more than so many times their tokens."""
+"""Where a batch has more tokens than the second number, its rows are not padded to more than so many times theirs."""
 _SHARED, _WORTH = 32, 256
 """Contexts that begin alike for so many tokens are forwarded from there on, if that saves so many tokens."""
 
@@ -92,33 +91,34 @@ class Contexts:
         rows = self._looked_up(keys)
         if self._share([row.key for row in rows if row.hit is None]):
             rows = self._looked_up(keys)
-        rows.sort(key=Row.place)
+        mixes = self.network.mixes
+        rows.sort(key=lambda row: ("" if mixes else row.key.adapter or "", *row.place()))
         batch: list[Row] = []
-        tokens = 0
+        widest = tokens = 0
         for row in rows:
-            if batch and self._full(batch, row, tokens):
+            size = len(row.key.ids)
+            widest = max(widest, size)
+            if batch and self._full(batch, row, widest, tokens + size):
                 yield batch
-                batch, tokens = [], 0
+                batch, widest, tokens = [], size, 0
             batch.append(row)
-            tokens += len(row.key.ids)
+            tokens += size
         if batch:
             yield batch
 
     def _looked_up(self, keys: Sequence[Key]) -> list[Row]:
         return [Row(key, hit) for key, hit in zip(keys, map(self.prefixes.find, keys), strict=True)]
 
-    def _full(self, batch: list[Row], row: Row, tokens: int) -> bool:
-        """Whether a row begins a new batch; rows come in the order of their lengths, those with prefixes last."""
-        first, size = batch[0], len(row.key.ids)
+    def _full(self, batch: list[Row], row: Row, widest: int, tokens: int) -> bool:
+        """Whether a row must begin a new batch; with it the batch would have so many tokens, padding not counted."""
+        first, padded = batch[0], widest * (len(batch) + 1)
+        if len(batch) >= self.max_batch or padded > self.max_batch_tokens:
+            return True
         if (row.hit is None) != (first.hit is None):
             return True
         if not self.network.mixes and row.key.adapter != first.key.adapter:
             return True
-        widest = max(size, max(len(known.key.ids) for known in batch) if row.hit else size)
-        whole = widest * (len(batch) + 1)
-        if len(batch) >= self.max_batch or whole > self.max_batch_tokens:
-            return True
-        return row.hit is None and tokens >= _LARGE and whole > _PADDED * (tokens + size)
+        return row.hit is None and tokens > _LARGE and padded > _PADDED * tokens
 
     def _share(self, keys: list[Key]) -> bool:
         """Forward what several new contexts begin with; whether there was anything."""
@@ -225,8 +225,9 @@ def _common(first: Key, second: Key | None) -> Key:
     """The beginning of two contexts, short of the last token of either: something has to be new."""
     if second is None or first.adapter != second.adapter:
         return Key(first.adapter, ())
-    ids: Ids = commonprefix([first.ids, second.ids[:-1]])
-    return Key(first.adapter, ids)
+    pairs = zip(first.ids, second.ids[:-1], strict=False)
+    differ = next((place for place, (one, two) in enumerate(pairs) if one != two), None)
+    return Key(first.adapter, first.ids[: len(second.ids) - 1 if differ is None else differ])
 
 
 _DynamicLayer: Any = DynamicLayer  # without annotations of its own

@@ -165,10 +165,11 @@ class Network:
                 hooks.callback(layer.register_forward_pre_hook(tell, with_kwargs=True).remove)
             yield
 
-    def _lora_layers(self) -> list[nn.Module]:
+    def _lora_layers(self) -> Sequence[nn.Module]:
         from peft.tuners.lora import LoraLayer
 
-        return [layer for layer in self.module.modules() if isinstance(layer, LoraLayer)]
+        layers: list[nn.Module] = list(self.module.modules())
+        return [layer for layer in layers if isinstance(layer, LoraLayer)]
 
     @contextmanager
     def _switched(self, adapter: str | None) -> Iterator[None]:

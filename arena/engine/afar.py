@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import itertools
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, cast
 
@@ -12,7 +13,7 @@ from arena.engine.requests import Rate, Request, Run, Say
 from arena.judges.types import AsyncJudge
 from arena.judging import FAULTS, check_verdict, failed_verdict
 from arena.protocols.errors import BackendError
-from arena.protocols.records import TurnStatus
+from arena.protocols.records import TurnStatus, Verdict
 
 __all__ = ["Afar", "check_acts", "failed_act"]
 
@@ -40,12 +41,17 @@ class Games(Protocol):
         """Of the run's budget."""
         ...
 
-    def slice(self) -> bool:
-        """A few steps of games that can go on; whether there is more to do at once."""
+    @property
+    def more(self) -> bool:
+        """Whether there is something to do beside waiting for answers from afar."""
         ...
 
-    def settle(self, request: Request, result: Any) -> None:
-        """A result has come."""
+    def slice(self) -> list[Request]:
+        """A few steps of games that can go on: requests to be answered from afar."""
+        ...
+
+    def go_on(self, request: Request, result: Any) -> list[Request]:
+        """A result has come: what its game asks for next."""
         ...
 
     def look_at_clock(self) -> None:
@@ -60,6 +66,7 @@ class Afar:
         self._games = games
         self._loop = asyncio.new_event_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._keys = itertools.count()
         self._threads: ThreadPoolExecutor | None = None
         self._scheduled = False
         self._error: BaseException | None = None
@@ -67,62 +74,54 @@ class Afar:
         # A caller with a running loop of its own (a notebook) cannot run another one in the same thread.
         self._outside: ThreadPoolExecutor | None = ThreadPoolExecutor(1, "arena-loop") if _in_a_loop() else None
 
-    def ask(self, request: Say) -> None:
-        """Have an agent asked."""
-        self._start(request, self._answer(request))
+    def start(self, request: Request) -> None:
+        """Wait for an answer, and for those to what its game asks next."""
+        key = next(self._keys)
+        self._tasks[key] = self._loop.create_task(self._serve(key, request))
 
-    def rate(self, request: Rate) -> None:
-        """Have a judge asked."""
-        self._start(request, self._decide(request))
+    async def _serve(self, key: int, request: Request) -> None:
+        # One task goes on with its game as long as that asks for one thing after the other.
+        try:
+            following = [request]
+            while following:
+                request, *others = following
+                for other in others:
+                    self.start(other)
+                if isinstance(request, Say):
+                    result: Any = await self._act(request)
+                elif isinstance(request, Rate):
+                    result = await self._verdict(request)
+                else:
+                    result = await self._loop.run_in_executor(self._executor(), cast(Run, request).program)
+                following = self._games.go_on(request, result)
+                self._look()
+        except Exception as error:
+            self._fail(error)
+        del self._tasks[key]
 
-    def run(self, request: Run) -> None:
-        """Run a program in a thread."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(thread_name_prefix="arena-program")
-        self._start(request, self._execute(request))
-
-    def _start(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks[id(request)] = self._loop.create_task(work)
-
-    async def _answer(self, request: Say) -> None:
+    async def _act(self, request: Say) -> Act:
         agent: AsyncAgent = request.agent  # type: ignore[assignment]
         try:
-            try:
-                act = await agent.answer(request.ask)
-            except FAULTS as error:
-                act = failed_act(error)
-            if type(act) is not Act or type(act.text) is not str:
-                check_acts(agent.name, (act,), 1)
-        except Exception as error:
-            self._fail(error)
-            return
-        self._settle(request, act)
+            act = await agent.answer(request.ask)
+        except FAULTS as error:
+            return failed_act(error)
+        if type(act) is not Act or type(act.text) is not str:
+            check_acts(agent.name, (act,), 1)
+        return act
 
-    async def _decide(self, request: Rate) -> None:
+    async def _verdict(self, request: Rate) -> Verdict:
         judge = cast(AsyncJudge, request.judge)
         try:
-            try:
-                verdict = await judge.verdict(request.view)
-            except FAULTS as error:
-                verdict = failed_verdict(judge, error)
-            check_verdict(judge, request.view, verdict)
-        except Exception as error:
-            self._fail(error)
-            return
-        self._settle(request, verdict)
+            verdict = await judge.verdict(request.view)
+        except FAULTS as error:
+            return failed_verdict(judge, error)
+        check_verdict(judge, request.view, verdict)
+        return verdict
 
-    async def _execute(self, request: Run) -> None:
-        try:
-            outcome = await self._loop.run_in_executor(self._threads, request.program)
-        except Exception as error:
-            self._fail(error)
-            return
-        self._settle(request, outcome)
-
-    def _settle(self, request: Request, result: Any) -> None:
-        del self._tasks[id(request)]
-        self._games.settle(request, result)
-        self._schedule()
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(thread_name_prefix="arena-program")
+        return self._threads
 
     def _fail(self, error: BaseException) -> None:
         """A bug, or a mistake of the user: it ends the run, and the others are cancelled."""
@@ -171,13 +170,19 @@ class Afar:
 
     def _drain(self) -> None:
         self._scheduled = False
-        games = self._games
         try:
-            more = games.slice()
+            following = self._games.slice()
         except Exception as error:
             self._fail(error)
             return
-        if more:
+        for request in following:
+            self.start(request)
+        self._look()
+
+    def _look(self) -> None:
+        """See to what the last step left: other games, episodes to be handed out."""
+        games = self._games
+        if games.more:
             self._schedule()
         if games.over or games.finished >= _MOST_FINISHED:
             self._loop.stop()

@@ -13,7 +13,7 @@ from arena.protocols.records import Turn, TurnStatus, Verdict
 from arena.protocols.votes import combine_verdicts, count_votes, vote_verdict
 
 if TYPE_CHECKING:
-    from arena.engine.game import Move
+    from arena.engine.move import Move
 
 __all__ = ["compute", "select", "vote"]
 

@@ -79,6 +79,8 @@ class Driver:
             yield from self._run()
 
     def _run(self) -> Iterator[list[Episode]]:
+        if self._next is not None and any(hasattr(agent, "answer") for agent in self._next.lineup.values()):
+            self._afar = Afar(self)
         try:
             while self._in_flight or self._next is not None:
                 if self._afar is None:
@@ -104,12 +106,16 @@ class Driver:
 
     def _turn_crank(self) -> None:
         """One superstep of every game, or until the first answer from afar is waited for."""
-        while self._next is not None and self._in_flight < self._concurrency and not self.stopped:
+        while self._room:
             self._admit()
         ready = sorted(self._ready.items())
         self._ready = {}
-        for _, game in ready:
-            self._proceed(game)
+        afar = [request for _, game in ready for request in self._proceed(game)]
+        if afar and self._afar is None:
+            self._afar = Afar(self)
+        for request in afar:
+            assert self._afar is not None
+            self._afar.start(request)
         if not self._finished and not self.stopped:
             self._ask_batches()
 
@@ -129,22 +135,21 @@ class Driver:
         self._ready[game.number] = game
         self._next = next(self._plans, None)
 
-    def _proceed(self, game: Game) -> None:
-        """Let a game go on, and hand its requests to those who answer them."""
+    def _proceed(self, game: Game) -> list[Request]:
+        """Let a game go on, and lay its requests out for batches; those that are answered from afar are handed back."""
         if self.stopped:
-            return
+            return []
         requests = game.proceed()
         if self._house.cancelled:
             self.stopped = self._house.cancelled
-            return
+            return []
         if game.finished:
             self._in_flight -= 1
             self._finished.append(game.episode)
         # Judging what was said to the end makes no turns and may go on.
         if self._bounded and any(not isinstance(request, Rate) for request in requests):
             self.stopped = self._spent()
-        for request in requests:
-            self._dispatch(request)
+        return [request for request in requests if not self._lay_out(request)]
 
     def _spent(self) -> str:
         budget, house = self._budget, self._house
@@ -156,24 +161,23 @@ class Driver:
             return "seconds budget"
         return ""
 
-    def _dispatch(self, request: Request) -> None:
+    def _lay_out(self, request: Request) -> bool:
+        """Put a request into its batch; False if it is answered from afar, alone."""
         if isinstance(request, Say):
             agent = request.agent
             if hasattr(agent, "answer"):
-                self._far().ask(request)
-            else:
-                self._says.setdefault(id(agent), (agent, []))[1].append(request)
+                return False
+            self._says.setdefault(id(agent), (agent, []))[1].append(request)
         elif isinstance(request, Rate):
             judge = request.judge
             if is_async(judge):
-                self._far().rate(request)
-            else:
-                self._rates.setdefault(id(judge), (cast(Judge, judge), []))[1].append(request)
+                return False
+            self._rates.setdefault(id(judge), (cast(Judge, judge), []))[1].append(request)
         elif isinstance(request, Run):
             if request.slow:
-                self._far().run(request)
-            else:
-                self._runs.append(request)
+                return False
+            self._runs.append(request)
+        return True
 
     def _ask_batches(self) -> None:
         """One call to each synchronous agent and judge, with all that is ready."""
@@ -181,38 +185,47 @@ class Driver:
         self._says, self._rates, self._runs = {}, {}, []
         for agent, asked in says.values():
             for say, act in zip(asked, _acts(agent, [say.ask for say in asked]), strict=True):
-                self.settle(say, act)
+                self._settle(say, act)
         for judge, viewed in rates.values():
             for rate, verdict in zip(viewed, ask_judge(judge, [rate.view for rate in viewed]), strict=True):
-                self.settle(rate, verdict)
+                self._settle(rate, verdict)
         for run in runs:
-            self.settle(run, run.program())
+            self._settle(run, run.program())
 
-    def settle(self, request: Request, result: Any) -> None:
+    def _settle(self, request: Request, result: Any) -> None:
         """A result has come: its game can go on."""
         move = request.move
         move.answer(request.place, result)
         if move.waiting == 0:
             self._ready[move.game.number] = move.game
 
-    def _far(self) -> Afar:
-        if self._afar is None:
-            self._afar = Afar(self)
-        return self._afar
+    def go_on(self, request: Request, result: Any) -> list[Request]:
+        """A result has come from afar: let its game go on at once; what it asks for from afar next."""
+        move = request.move
+        move.answer(request.place, result)
+        return [] if move.waiting else self._proceed(move.game)
 
-    def slice(self) -> bool:
-        """A few steps between two looks at the event loop; whether there is more to do at once."""
+    def slice(self) -> list[Request]:
+        """A few steps between two looks at the event loop: requests to be answered from afar."""
+        afar: list[Request] = []
         for _ in range(_SLICE):
-            if self._next is not None and self._in_flight < self._concurrency and not self.stopped:
+            if self._room:
                 self._admit()
             if not self._ready:
                 break
-            self._proceed(self._ready.pop(next(iter(self._ready))))
-        if self._ready or self.stopped:
-            return not self.stopped
-        if self._says or self._rates or self._runs:
+            afar += self._proceed(self._ready.pop(next(iter(self._ready))))
+        if not self._ready and not self._room and not self.stopped:
             self._ask_batches()
-        return bool(self._ready) or (self._next is not None and self._in_flight < self._concurrency)
+        return afar
+
+    @property
+    def _room(self) -> bool:
+        return self._next is not None and self._in_flight < self._concurrency and not self.stopped
+
+    @property
+    def more(self) -> bool:
+        """Whether there is something to do beside waiting for answers from afar."""
+        return self._room or (bool(self._ready or self._says or self._rates or self._runs) and not self.stopped)
 
     @property
     def over(self) -> bool:

@@ -10,7 +10,7 @@ from arena.protocols import Node
 from arena.protocols.records import Turn
 
 if TYPE_CHECKING:
-    from arena.engine.game import Game
+    from arena.engine.transcript import Transcript
 
 __all__ = ["Ear", "Heard", "public"]
 
@@ -40,7 +40,7 @@ class Heard(Sequence[Turn]):
 
     __slots__ = ("_game", "_indices", "_length")
 
-    def __init__(self, game: Game, indices: list[int]) -> None:
+    def __init__(self, game: Transcript, indices: list[int]) -> None:
         self._game = game
         # The list grows while the episode goes on; what was heard by now is its beginning.
         self._indices = indices

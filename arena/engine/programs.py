@@ -16,7 +16,7 @@ from arena.protocols.programs import Outcome
 from arena.protocols.records import Turn, TurnStatus
 
 if TYPE_CHECKING:
-    from arena.engine.game import Move
+    from arena.engine.move import Move
 
 __all__ = ["call_tool", "said", "verify"]
 

@@ -15,7 +15,7 @@ from arena.protocols.records import Turn, Verdict
 from arena.values import READABLE, turn_value
 
 if TYPE_CHECKING:
-    from arena.engine.game import Move
+    from arena.engine.move import Move
 
 __all__ = ["Candidate", "best", "check_request", "rate"]
 

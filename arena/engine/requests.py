@@ -14,7 +14,7 @@ from arena.judges.types import AnyJudge, JudgeView
 from arena.protocols.programs import Outcome
 
 if TYPE_CHECKING:
-    from arena.engine.game import Move
+    from arena.engine.move import Move
     from arena.engine.plan import AnyAgent
 
 __all__ = ["EpisodeError", "Rate", "Request", "Run", "Say", "Steps", "side_by_side"]

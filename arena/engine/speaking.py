@@ -17,8 +17,8 @@ from arena.protocols.records import TokenSpan, Turn, TurnStatus
 from arena.values import READABLE, TOKEN
 
 if TYPE_CHECKING:
-    from arena.engine.game import Move
     from arena.engine.hearing import Ear
+    from arena.engine.move import Move
     from arena.engine.tables import Seat
 
 __all__ = ["limited", "sampled_tokens", "speak", "whole"]

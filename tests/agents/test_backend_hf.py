@@ -73,14 +73,14 @@ def test_log_probs_over_several_turns_are_those_of_a_fresh_forward_pass(temperat
             tolerance = 1e-9 if attention == "sdpa" else 2e-5
             assert close(answer.logps, plain_logps(model, context, answer.ids, temperature), tolerance)
         contexts = grown(contexts, answers, rng)
-    assert backend._cached.rows  # the turns above did go through kept prefixes
+    assert backend._batch.prefixes.rows  # the turns above did go through kept prefixes
 
 
 def test_the_kept_prefixes_change_nothing() -> None:
     rng = random.Random(2)
     kept, forgetful = HFBackend(small()), HFBackend(small(), cache_mib=0)
     tight = HFBackend(small(), max_batch=3, max_batch_tokens=64)
-    tight._cached.limit = 40_000  # so small that cohorts are dropped between and within turns
+    tight._batch.prefixes.limit = 40_000  # so small that cohorts are dropped between and within turns
     contexts = ragged(rng, 12)
     for turn in range(5):
         requests = [SampleRequest(c, 31 * turn + n, Sampling(), 1 + n % 3) for n, c in enumerate(contexts)]
@@ -90,8 +90,8 @@ def test_the_kept_prefixes_change_nothing() -> None:
             assert [a.ids for a in answers] == [a.ids for a in expected]
             assert all(close(a.logps, b.logps) for a, b in zip(answers, expected, strict=True))
         contexts = grown(contexts, expected, rng)
-    assert not forgetful._cached.rows
-    assert tight._cached.used <= tight._cached.limit
+    assert not forgetful._batch.prefixes.rows
+    assert tight._batch.prefixes.used <= tight._batch.prefixes.limit
 
 
 def test_one_token_turns_on_equal_lengths_as_the_games_play_them() -> None:
@@ -104,8 +104,8 @@ def test_one_token_turns_on_equal_lengths_as_the_games_play_them() -> None:
         for context, answer in zip(contexts, answers, strict=True):
             assert close(answer.logps, plain_logps(model, context, answer.ids))
             context += [*answer.ids, 3 + turn]
-    assert {cohort.width for cohort in backend._cached.cohorts} == {13, 15, 17, 19}
-    assert all(cohort.valid is None for cohort in backend._cached.cohorts)
+    assert {cohort.width for cohort in backend._batch.prefixes.cohorts} == {13, 15, 17, 19}
+    assert all(cohort.valid is None for cohort in backend._batch.prefixes.cohorts)
 
 
 def test_an_answer_does_not_depend_on_the_batch_its_order_or_its_padding() -> None:

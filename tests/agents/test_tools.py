@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from arena.agents.tools import TOOLS, check_reads, function_tool, run_call, tools_of
+from arena.agents.tools import TOOLS, check_reads, function_tool, run_call, tool, tools_of
 from arena.agents.tools.lookup import passages, rank
 from arena.protocols.errors import ConfigError, MissingExtraError, UnknownNameError
 from arena.protocols.programs import Call, Outcome
@@ -227,3 +228,75 @@ def test_long_texts_of_tools_are_cut() -> None:
     text = run_call({"shout": function_tool(shout)}, "shout", Call("")).text
     assert len(text) == 4000
     assert text.endswith("a ... (cut)")
+    assert run_call({"shout": function_tool(shout, most=20)}, "shout", Call("")).text == "a" * 10 + " ... (cut)"
+    assert len(run_call({"shout": function_tool(shout, most=3)}, "shout", Call("")).text) == 3
+
+
+def test_built_in_tools_tell_as_much_as_they_are_asked_to() -> None:
+    assert call("lookup:field=f,most=15", {"f": "tower " * 100}, query="tower").text == "[1] t ... (cut)"
+    told = call("python:most=200", code="print('x' * 300)\n1 / 0")
+    assert told.text == "x" * 100 + "\nZeroDivisionError (line 2): division by zero"
+
+
+def test_what_a_tool_gave_is_not_changed_where_it_is_cut() -> None:
+    known = Outcome("a" * 100)
+
+    def tell() -> Outcome:
+        """Tells."""
+        return known
+
+    assert len(run_call({"tell": function_tool(tell, most=10)}, "tell", Call("")).text) == 10
+    assert len(known.text) == 100
+
+
+def test_a_call_that_takes_too_long_is_a_failed_call() -> None:
+    never = threading.Event()
+
+    def wait() -> str:
+        """Waits."""
+        never.wait()
+        return "done"
+
+    tools = {"wait": function_tool(wait, seconds=0.05)}
+    outcome = run_call(tools, "wait", Call(""))
+    assert (outcome.status, outcome.text) == (TurnStatus.TOOL_ERROR, "wait took longer than 0.05 seconds.")
+    assert tools["wait"].slow  # others go on meanwhile
+    never.set()
+    assert run_call({"wait": function_tool(wait, seconds=60)}, "wait", Call("")).text == "done"
+
+
+def test_exceptions_come_through_a_time_limit() -> None:
+    def fail(user: bool) -> str:
+        """Fails."""
+        raise MissingExtraError("pip install it") if user else ValueError("no such city")
+
+    tools = {"fail": function_tool(fail, seconds=60)}
+    assert run_call(tools, "fail", Call("", {"user": False})).text == "fail failed: no such city"
+    with pytest.raises(MissingExtraError):
+        run_call(tools, "fail", Call("", {"user": True}))
+
+
+@pytest.mark.parametrize("bounds", [{"most": 0}, {"seconds": 0}])
+def test_bounds_of_a_tool_are_positive(bounds: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="must be positive"):
+        function_tool(convert, **bounds)
+
+
+def test_a_decorated_function_is_a_tool_that_specs_can_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    TOOLS.names()  # the tools of the package are there
+    monkeypatch.setattr(TOOLS, "_own", dict(TOOLS._own))
+
+    @tool
+    def kilometres(miles: float) -> float:
+        """Miles in kilometres."""
+        return miles * 1.5
+
+    @tool(name="far", most=5)
+    def distant(miles: float) -> str:
+        """Says it at length."""
+        return "far " * 100
+
+    assert kilometres(2) == 3
+    assert call("kilometres", miles=2) == Outcome("3.0")
+    assert TOOLS.names()["kilometres"] == "Miles in kilometres."
+    assert len(call("far", miles=2).text) == 5

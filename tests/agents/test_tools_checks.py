@@ -105,6 +105,7 @@ def test_a_check_that_fails_decides_nothing_and_tells_nothing() -> None:
 
 TESTS = {"tests": ("assert f(2) == 4", "assert f(-3) == 9", "f(0)")}
 SPEC = "unit_tests:field=tests,seconds=0.3,memory=32"
+PROCESS = "unit_tests:field=tests,sandbox=subprocess,seconds=20,memory=32"
 
 
 @pytest.mark.parametrize(
@@ -141,9 +142,28 @@ def test_unit_tests_count_what_passes_and_name_the_failures(program: str, result
     assert (outcome.fields["passed"], outcome.fields["score"]) == (share == 1, share)
 
 
-def test_no_method_of_the_program_decides_what_is_equal() -> None:
+@pytest.mark.parametrize("spec", [SPEC, PROCESS])
+def test_no_method_of_the_program_decides_what_is_equal(spec: str) -> None:
     program = "class Any:\n    def __eq__(self, other): return True\ndef f(x): return Any()"
-    assert check(SPEC, program, TESTS).fields["results"] == ["AssertionError", "AssertionError", "ok"]
+    assert check(spec, program, TESTS).fields["results"] == ["AssertionError", "AssertionError", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("program", "results"),
+    [
+        ("import fractions\ndef f(x): return int(fractions.Fraction(x) ** 2)", ["ok", "ok", "ok"]),
+        ("def f(x): return 4", ["ok", "AssertionError", "ok"]),
+        ("import os\ndef f(x): os._exit(0)", ["SystemError"] * 3),
+        ("import sys\ndef f(x): sys.exit(0)", ["SystemExit"] * 3),
+        ("def f(x): raise type('Leak' + str(x), (Exception,), {})", ["Exception"] * 3),
+        ("import os\ndef f(x):\n    while True: os.fork()", ["BlockingIOError"] * 3),
+    ],
+)
+def test_unit_tests_run_in_a_process_if_asked_to(program: str, results: list[str]) -> None:
+    outcome = check(PROCESS, program, TESTS)
+    assert outcome.status is TurnStatus.OK
+    assert outcome.fields["results"] == results
+    assert "Leak" not in repr(outcome)
 
 
 def test_a_program_cannot_carry_the_tests_to_its_next_attempt() -> None:

@@ -257,3 +257,30 @@ def test_several_openers_may_make_the_same_directory_at_once(tmp_path):
                 made.result()
         with Store.open(tmp_path / str(attempt)) as store:
             assert store.begin("run", {}, created="2026-01-31").finished() == set()
+
+
+def test_a_writer_stores_all_that_it_took_whatever_ends_the_block(run):
+    with run.writer("play") as write:
+        for i in range(40):
+            write([episode(f"e{i}")])
+    assert run.finished("play") == {f"e{i}" for i in range(40)}
+
+    def interrupted():
+        with run.writer("more") as write:
+            write([episode("last")])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert run.finished("more") == {"last"}
+
+
+def test_a_writer_tells_what_could_not_be_stored(run):
+    run.add("play", [episode("e0")])
+
+    def change():
+        with run.writer("play") as write:
+            write([episode("e0", "other")])
+
+    with pytest.raises(StoreError, match="'e0' is already stored with other content"):
+        change()

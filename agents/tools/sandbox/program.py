@@ -1,9 +1,10 @@
 """What runs inside of the sandboxes ``subprocess`` and ``docker``: its source is handed to ``python -c``.
 
-The first process, the warden, forks the program and waits. When the program is over, or at SIGTERM, the warden ends
-all that the program started, and then itself. Python 3.9 and the standard library are enough for it.
+The first process, the warden, forks the program and waits. When the program is over, at SIGTERM, or when nobody seems
+to be left to send one, the warden ends all that the program started, and then itself. Python 3.9 and the standard
+library are enough for it.
 
-    fd 0   the job, a JSON object: see `arena.agents.tools.sandbox.supervisor.Job`
+    fd 0   the job, a JSON object: `arena.agents.tools.sandbox.supervisor.Job`, and how many seconds the warden waits
     fd 1   what the program prints, on both of its streams
     fd 2   what comes of it, a JSON list a line: ["ready"], ["part"] before each part but the first, and at the end
            ["value", VALUE], ["error", TYPE, MESSAGE, LINE], or ["setup", WHY] if the program could not be run
@@ -31,7 +32,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 _LINUX = sys.platform == "linux"
-_AWAITED = {signal.SIGCHLD, signal.SIGTERM}
+_AWAITED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGALRM}
 _SET_PDEATHSIG, _SET_KEEPCAPS, _SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVS = 1, 8, 36, 38
 _NEW_IPC, _NEW_USER, _NEW_PID, _NEW_NET = 0x08000000, 0x10000000, 0x20000000, 0x40000000
 _CAPABILITY_VERSION, _READ_ANY = 0x20080522, 1 << 2
@@ -61,6 +62,7 @@ def main() -> NoReturn:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
+    signal.alarm(job["patience"])
     os._exit(_watch(child))
 
 

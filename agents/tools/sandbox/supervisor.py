@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
+import math
 import os
 import selectors
 import signal
@@ -79,7 +80,10 @@ def supervise(
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=env, start_new_session=True
     ) as process:
-        listener = _Listener(process, json.dumps(asdict(job)).encode(), limits, len(job.parts))
+        # A supervisor that was killed sends no signal: then the warden ends by itself.
+        patience = math.ceil(_START + limits.seconds * len(job.parts) + _GRACE)
+        told = json.dumps({**asdict(job), "patience": patience}).encode()
+        listener = _Listener(process, told, limits, len(job.parts))
         try:
             listener.listen()
         finally:
