@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from arena.protocols.files import writing
 __all__ = ["AdapterShelf", "PublishedAdapter"]
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class PublishedAdapter:
     """One version of an adapter. Its files are there as long as somebody holds this object."""
 
@@ -32,8 +32,10 @@ class PublishedAdapter:
     number: int
     """Counts from 1 in its shelf, never used twice."""
     folder: Path
-    """Holds ``adapter_config.json`` and ``adapter_model.safetensors``."""
+    """Holds ``adapter_config.json`` and ``adapter_model.safetensors``; no other process has a folder of its name."""
     rank: int
+    shelf: AdapterShelf = field(repr=False)
+    """Where it stands; its folder has to outlive it."""
 
 
 class AdapterShelf:
@@ -68,15 +70,16 @@ class AdapterShelf:
                 files = draft if adapter == "default" else draft / adapter
                 name = f"{policy}-{_digest(files)}"
                 found = self._held.get(name)
-                return self._keep(files, name, config.r) if found is None else found
+                # Other processes may write the same one beside it.
+                home = self.folder / f"{name.replace('/', '_')}{draft.name.removeprefix('.draft')}"
+                return self._keep(files.rename(home), name, config.r) if found is None else found
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
 
-    def _keep(self, files: Path, name: str, rank: int) -> PublishedAdapter:
+    def _keep(self, folder: Path, name: str, rank: int) -> PublishedAdapter:
+        folder.chmod(0o755)  # a server may run under another account
         self._count += 1
-        folder = self.folder / f"{self._count:06d}-{name.replace('/', '_')}"
-        files.rename(folder)
-        kept = PublishedAdapter(name, self._count, folder, rank)
+        kept = PublishedAdapter(name, self._count, folder, rank, self)
         weakref.finalize(kept, shutil.rmtree, folder, ignore_errors=True)
         self._held[name] = kept
         return kept

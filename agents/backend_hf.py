@@ -44,7 +44,8 @@ class HFBackend:
         dtype: ``float32``, ``bfloat16`` or ``float64``; None leaves the network as it is.
         adapter: which LoRA adapter answers, if the network has any; None switches them off (the reference policy).
         max_batch: most rows that grow at once.
-        max_batch_tokens: most tokens (rows x width) in one forward pass of contexts.
+        max_batch_tokens: most tokens (rows x width) in one forward pass of contexts; rows that grow may hold four times
+            as many.
         cache_mib: memory for keys and values of earlier calls; 0 switches the cache off, None takes an eighth of what
             the device has.
 

@@ -64,7 +64,7 @@ class HumanAgent:
         try:
             return Act(_storable(self._answer(ask)))
         except EOFError:
-            return Act("", TurnStatus.REFUSED, error="no input")
+            return Act("", TurnStatus.CANCELLED, error=f"{self.name} has left: the input has ended")
 
     def _tell(self, message: Message) -> None:
         self._show(f"{_TITLES[message.kind]}:", "dim")
@@ -136,7 +136,7 @@ def _bounds(ask: Ask) -> list[str]:
     if rule and rule.kind != "choice":
         wanted = {
             "json": "Write a JSON object.",
-            "regex": f"Write a text that matches {rule.pattern}",
+            "regex": f"Write {', '.join(rule.fields)} so that the whole fits the pattern {rule.pattern} .",
             "call": f'Call one of {", ".join(rule.tools)}: {{"tool": NAME, "arguments": {{...}}}}.',
         }
         between = f" Put it between <{rule.place}> and </{rule.place}>." if rule.place else ""

@@ -1,7 +1,7 @@
 """An agent that says something of the right form at random: for tests, and for a quick look at a protocol.
 
-It obeys `Ask.output`: picks a choice, makes JSON of the schema, or calls a tool; it quotes where a turn is to quote,
-and says a few plain words otherwise. What it says is a function of `Ask.seed` alone.
+It obeys `Ask.output`: picks a choice, makes JSON of the schema or a text of the pattern, or calls a tool; it quotes
+where a turn is to quote, and says a few plain words otherwise. What it says is a function of `Ask.seed` alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from arena.agents.random_text import make_match
 from arena.agents.scripted import ScriptedAgent
 from arena.agents.types import Ask
 from arena.protocols.outputs import OutputRule
@@ -38,7 +39,7 @@ _ARGUMENTS: Mapping[str, Sequence[dict[str, Any]]] = {
 
 
 def random_agent(*, name: str = "random") -> ScriptedAgent:
-    """Says something of the form that is asked for. A text that must match a regular expression is only guessed."""
+    """Says something of the form that is asked for."""
     return ScriptedAgent(name, _say)
 
 
@@ -61,7 +62,8 @@ def _formed(rule: OutputRule, ask: Ask, rng: random.Random) -> str:
     if rule.kind == "call":
         tool = rng.choice(rule.tools)
         return json.dumps({"tool": tool, "arguments": rng.choice(_ARGUMENTS.get(tool, ({},)))})
-    return _words(rng, ask.max_words)
+    made = make_match(rule.pattern, rng)
+    return _words(rng, ask.max_words) if made is None else made
 
 
 def _free(ask: Ask, rng: random.Random) -> str:

@@ -116,7 +116,7 @@ def from_list(texts: Sequence[str], *, name: str = "list") -> ScriptedAgent:
         raise ConfigError(f"agent '{name}' has nothing to say: give at least one text")
 
     def say(ask: Ask) -> str:
-        return lines[sum(turn.role == ask.role for turn in ask.heard) % len(lines)]
+        return lines[(ask.spoken + ask.attempt) % len(lines)]
 
     return ScriptedAgent(name, say)
 
@@ -216,8 +216,7 @@ def from_script(lines: Mapping[str, Sequence[str]], *, name: str = "scripted") -
         own = lines.get(ask.role, lines.get(ask.role.rpartition("-")[0]))
         if own is None:
             raise ConfigError(f"agent '{name}' has no lines for role '{ask.role}'.{suggest(ask.role, lines)}")
-        earlier = sum(turn.role == ask.role and (turn.node, turn.visit) != (ask.node, ask.visit) for turn in ask.heard)
-        place = earlier + ask.sample + ask.attempt
+        place = ask.spoken + ask.sample + ask.attempt
         if place >= len(own):
             raise ConfigError(
                 f"agent '{name}' has {len(own)} lines for role '{ask.role}', and node '{ask.node}' asks for one more: "

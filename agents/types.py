@@ -72,7 +72,8 @@ class Ask:
     task: Task
     """The task reduced to the fields that the role may see, without label."""
     heard: Sequence[Turn]
-    """All turns so far that the role may read, its own included, for agents that are programs."""
+    """All turns so far that the role may read, its own included, for agents that are programs; without own turns ``to:
+    nobody``, which it has not in mind."""
     quote_field: str | None = None
     """Task field that the turn is expected to quote, if the protocol says so."""
     output: OutputRule | None = None
@@ -87,6 +88,8 @@ class Ask:
     """Which candidate of a best-of-n move this is."""
     attempt: int = 0
     """How often the move was tried before."""
+    spoken: int = 0
+    """How many turns the role has made before this move, whatever became of them."""
 
 
 @dataclass(slots=True)

@@ -85,13 +85,19 @@ class Bench:
         """Whether the judge may read the turn (a draft too: whether a revision stands for it is another matter)."""
         if turn.node not in self._nodes or not turn.kept:
             return False
-        if turn.status is TurnStatus.REFUSED and self.protocol.nodes[turn.node].refuses:
+        if turn.status is TurnStatus.REFUSED:
             return False
         return turn.audience is None or self._seat in turn.audience or turn.role == self._seat
 
-    def statement(self, turn: Turn, texts: Sequence[str] | None = None) -> Statement:
-        """The turn as the judge reads it; ``texts`` are those of all turns so far as readers read them, if known."""
-        answer = self._argued(turn)
+    def statement(
+        self,
+        turn: Turn,
+        texts: Sequence[str] | None = None,
+        argued: Sequence[int | None] | None = None,
+        sides: Sequence[int] | None = None,
+    ) -> Statement:
+        """The turn as the judge reads it; the other arguments are those of `view`."""
+        answer = self._argued(turn, argued, sides)
         if self._quotes_only:
             return Statement(turn.role, answer, "", tuple(quote for quote in turn.quotes if quote.good))
         if texts is not None:
@@ -99,12 +105,20 @@ class Bench:
         text = mark_quotes(self.protocol.nodes[turn.node].quote, turn.text, turn.quotes)
         return Statement(turn.role, answer, text, turn.quotes)
 
-    def _argued(self, turn: Turn) -> int | None:
+    def _argued(self, turn: Turn, argued: Sequence[int | None] | None, sides: Sequence[int] | None) -> int | None:
         """Index of the argued answer among those that the judge decides between."""
         if turn.node not in self._answers:
             return None
-        # Answers of a nested protocol's own are argued in their order, and `Turn.answer` counts those of the task.
-        return self.protocol.nodes[turn.node].role.argues if self._own_answers else turn.answer
+        if not self._own_answers:
+            return turn.answer
+        # `Turn.answer` counts answers of the task: what was argued of a nested protocol's own, it does not say.
+        if argued is not None and turn.index >= 0:
+            return argued[turn.index]
+        node = self.protocol.nodes[turn.node]
+        if node.claims and turn.fields.get("index") is not None:
+            return int(turn.fields["index"])
+        seat = node.role.argues
+        return seat if seat is None or sides is None else sides[seat]
 
     def view(
         self,
@@ -117,6 +131,7 @@ class Bench:
         candidate: Turn | None = None,
         without: Collection[int] = (),
         texts: Sequence[str] | None = None,
+        argued: Sequence[int | None] | None = None,
     ) -> JudgeView:
         """All that the judge may know.
 
@@ -130,16 +145,19 @@ class Bench:
             candidate: a turn to be rated as if it had been said.
             without: indices of turns that are passed over: the others that may be picked in place of the candidate.
             texts: what readers read of each turn (inert, quotes marked), if that is known.
+            argued: which answer of its scope each turn argued, if that is known.
         """
         read = [turn for turn in episode.turns[since:upto] if self.reads(turn)]
         replaced = {turn.replaces for turn in read}
         if candidate is not None:
             replaced.add(candidate.replaces)
         statements = [
-            self.statement(turn, texts) for turn in read if turn.index not in replaced and turn.index not in without
+            self.statement(turn, texts, argued, sides)
+            for turn in read
+            if turn.index not in replaced and turn.index not in without
         ]
         if candidate is not None:
-            statements.append(self.statement(candidate))
+            statements.append(self.statement(candidate, sides=sides))
         sees = self.role.sees
         return JudgeView(
             key=episode.key,

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from arena.protocols import Protocol, load_protocol
+from arena.passes import pass_rates
+from arena.protocols import Protocol
 from arena.protocols.draw import to_svg
 from arena.protocols.errors import StoreError, UserError
-from arena.protocols.records import Episode
+from arena.protocols.records import Episode, Task
 from arena.ratings import cross_play, rating_of
-from arena.report import Arm, ReportData, Section, Transcript, transcript_of, write_report
-from arena.running import accuracy, stored_tasks
+from arena.report import Arm, ReportData, Section, Table, Transcript, transcript_of, write_report
+from arena.running import accuracy, stored_protocol, stored_tasks
 from arena.store import RunHandle, Store
 from arena.tournament import matches_of
 
@@ -59,7 +60,7 @@ def run_section(run: RunHandle) -> Section:
         raise StoreError(f"{run.store.where} holds a {run.kind} without finished episodes")
     tasks = stored_tasks(run)
     judged = accuracy(episodes, tasks)
-    protocol, notes = _protocol(run.config)
+    protocol, notes = _protocol(run)
     stored = run.series("ratings").get(0, {})
     ratings = [rating_of(row) for row in stored.get("ratings", ())]
     if stored.get("note"):
@@ -77,21 +78,35 @@ def run_section(run: RunHandle) -> Section:
         ratings=ratings,
         anchor=run.config.get("anchor"),
         cross_play=cross_play(matches, [rating.name for rating in ratings]) if matches else None,
+        tables=_checks(protocol, episodes, tasks) if protocol else [],
         transcripts=_transcripts(run, episodes),
         notes=notes,
     )
 
 
-def _protocol(config: Mapping[str, Any]) -> tuple[Protocol | None, list[str]]:
-    """The protocol as it is now, if it is still what was played; else a note."""
-    name = config["protocol"]
+def _protocol(run: RunHandle) -> tuple[Protocol | None, list[str]]:
+    """The protocol as it was played, or a note why there is none."""
     try:
-        protocol = load_protocol(name, config["params"])
+        return stored_protocol(run), []
     except UserError as error:
-        return None, [f"The protocol '{name}' cannot be drawn: {error}"]
-    if protocol.fingerprint != config["protocol_fingerprint"]:
-        return None, [f"The protocol '{name}' has been changed since it was played, so it is not drawn."]
-    return protocol, []
+        return None, [f"The protocol '{run.config['protocol']}' cannot be drawn: {error}"]
+
+
+def _checks(protocol: Protocol, episodes: Sequence[Episode], tasks: Mapping[str, Task]) -> list[Table]:
+    """How often the checks were passed, if there are some."""
+    rows = [
+        [
+            name,
+            rate.interval,
+            rate.checked,
+            ", ".join(f"{n} {reason}" for reason, n in rate.unchecked.items()) or "none",
+        ]
+        for name, rate in pass_rates(protocol, episodes, tasks).items()
+    ]
+    columns = ("check", "share passed, 95 % interval", "n", "not checked")
+    return [
+        Table("Checks", columns, rows, "Where a check ran several times in an episode, the last time counts.")
+    ] * bool(rows)
 
 
 def _judged(episodes: Sequence[Episode]) -> bool:
@@ -111,6 +126,8 @@ def _facts(run: RunHandle, episodes: Sequence[Episode]) -> dict[str, Any]:
         "failed episodes": sum(episode.error is not None for episode in episodes),
         "turns": ", ".join(f"{count} {status}" for status, count in statuses.items()),
     }
+    if not facts["judge"]:
+        del facts["judge"]
     if stops.keys() != {"end"}:
         facts["stopped by"] = ", ".join(f"{count} {reason}" for reason, count in stops.items())
     if quotes:

@@ -9,8 +9,9 @@ Which turns a reward pays, and with what:
     turn        all, failed attempts included                   their own value
 
 Candidates that lost (``best_of``) are paid nothing. Several rewards add up; a turn whose value is not known (an
-undecidable verdict, a node that has not run) earns None as a whole, never a guess. A role that has claimed an answer is
-paid for the one that it argues at the end.
+undecidable verdict, a node that has not run, a value that is none) earns None as a whole, never a guess. A role that
+has claimed an answer is paid for the one that it argues at the end. Rewards that add up to 0 (``zero_sum``) are paid to
+all of their roles or to none: to none too where a verdict pays and two of them argue the same answer in the end.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def pay(protocol: Protocol, judge: AnyJudge, episodes: Sequence[Episode], tasks:
         tasks: by id.
 
     Raises:
-        ConfigError: the protocol has no rewards, or a value is no number.
+        ConfigError: the protocol has no rewards, or they speak of a label that a task does not have.
         NumericalError: values that must add up to 0 do not.
     """
     if not protocol.rewards:
@@ -71,6 +72,13 @@ def pay(protocol: Protocol, judge: AnyJudge, episodes: Sequence[Episode], tasks:
         account.summon()
     court.decide()
     return [account.settle() for account in accounts]
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
 
 
 class _Account:
@@ -179,17 +187,32 @@ class _Account:
             terms = self.terms[number]
             values = {seat: self._value(terms, seat, moment) for seat in terms.reward.values}
             if terms.reward.zero_sum:
-                self._check_zero_sum(values)
+                values = self._balanced(terms, values)
             self._values[number, moment] = values
         return self._values[number, moment]
 
-    def _check_zero_sum(self, values: Mapping[str, float | None]) -> None:
+    def _balanced(self, terms: Terms, values: dict[str, float | None]) -> dict[str, float | None]:
+        """The values of roles that are paid zero-sum: those of all of them, or of none.
+
+        Raises:
+            NumericalError: they do not add up to 0.
+        """
         known = [value for value in values.values() if value is not None]
-        if len(known) == len(values) and not abs(math.fsum(known)) <= _ZERO:
+        if len(known) < len(values) or self._argue_the_same(terms):
+            return dict.fromkeys(values)
+        if not abs(math.fsum(known)) <= _ZERO:
             raise NumericalError(
                 f"protocol '{self.court.protocol.name}', episode '{self.episode.key}': the rewards must add up to 0 "
                 f"(zero_sum), but are {values}"
             )
+        return values
+
+    def _argue_the_same(self, terms: Terms) -> bool:
+        """Whether two of the seats that a verdict pays have come to argue the same answer: it decides nothing then."""
+        if terms.reward.verdict is None or terms.own_answers:
+            return False
+        paid = [self.episode.sides[terms.seats[seat]] for seat in terms.reward.values if seat in terms.seats]
+        return len(set(paid)) < len(paid)
 
     def _value(self, terms: Terms, seat: str, moment: Moment, turn: Turn | None = None) -> float | None:
         """What a reward is worth to a seat; None where it is not known."""
@@ -205,17 +228,9 @@ class _Account:
                 if verdict is None or not verdict.decidable:
                     return None
                 names[name] = self._worth(name, verdict, terms, seat)
-        try:
-            value = expression(names)
-        except ConfigError:
-            if None in names.values():  # a node that has not run, or could not be read
-                return None
-            raise
-        if value is None:
-            return None
-        if not isinstance(value, int | float):
-            raise ConfigError(f"rewards of '{self.court.protocol.name}': '{expression.source}' is {value!r}, no number")
-        return float(value)
+        value = expression(names)
+        # A field that may be anything may hold a text or an endless number: like none, it is no pay.
+        return float(value) if isinstance(value, int | float) and _is_finite(value) else None
 
     def _verdict(self, terms: Terms, moment: Moment) -> Verdict | None:
         assert terms.reward.verdict is not None  # the file is refused where a value speaks of none

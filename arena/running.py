@@ -15,13 +15,16 @@ from arena.agents.prices import Usage, used_by
 from arena.engine import AnyAgent, Engine, Plan, sampled_tokens
 from arena.judges import JUDGES
 from arena.judges.types import AnyJudge
-from arena.protocols import Budget, Protocol, load_protocol
-from arena.protocols.errors import ConfigError, suggest
+from arena.judging import deciding_nodes
+from arena.passes import PassRate, pass_rates
+from arena.protocols import Budget, Protocol, load_protocol, restore_protocol, sources_of
+from arena.protocols.errors import ConfigError, StoreError, suggest
 from arena.protocols.records import Episode, Task, Turn
 from arena.seeds import derive_seed
 from arena.statistics import Interval, clustered_proportion
 from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
+from arena.transcripts import Listener
 
 __all__ = [
     "Accuracy",
@@ -35,8 +38,10 @@ __all__ = [
     "judges_of",
     "lineup_of",
     "play_stored",
+    "record_protocol",
     "record_tasks",
     "run_episodes",
+    "stored_protocol",
     "stored_tasks",
 ]
 
@@ -48,7 +53,8 @@ class Accuracy:
     interval: Interval | None
     """None where no decidable verdict was about a task with a label."""
     decidable: int
-    """Verdicts that can be used, with a label or without."""
+    """Verdicts that can be used, with a label or without; ties, which count half where there is a label, among them."""
+    ties: int
     undecidable: Mapping[str, int]
     """Status -> count of the verdicts that cannot; ``episode failed`` where there is none."""
 
@@ -84,15 +90,22 @@ class RunSummary:
     """Turn status -> count, attempts and candidates included."""
     stops: Mapping[str, int]
     """Stop reason -> count of episodes."""
-    accuracy: Accuracy
+    accuracy: Accuracy | None
+    """None where the protocol decides nothing about the answers of a task."""
+    passes: Mapping[str, PassRate]
+    """Check -> how often it was passed."""
     wins: Mapping[str, int]
     """Role -> verdicts for the answer it argued."""
     failed: int
     """Episodes that ended in an error."""
+    first_error: str
+    """Of the first of them; empty if there is none."""
     missing: int
     """Episodes that were not played to their end, because a budget of the run was spent."""
     stopped: str
     """Which budget it was, or why an agent gave up; empty if all was played."""
+    notes: Sequence[str]
+    """What was given to the run and is of no use in it."""
     usage: Sequence[Usage]
     """What was used of models that are paid for, one entry a model."""
     out: Path
@@ -144,6 +157,23 @@ def record_tasks(run: RunHandle, tasks: Iterable[Task]) -> None:
     run.record("tasks", 0, rows)
 
 
+def record_protocol(run: RunHandle, protocol: Protocol) -> None:
+    """Keep the files of the protocol beside the games, so that these can be read wherever the files are later."""
+    run.record("protocol", 0, sources_of(protocol))
+
+
+def stored_protocol(run: RunHandle) -> Protocol:
+    """What `record_protocol` kept, compiled.
+
+    Raises:
+        UserError: nothing was kept, or it is no protocol any more.
+    """
+    sources = run.series("protocol").get(0)
+    if sources is None:
+        raise StoreError(f"{run.store.where} holds no protocol")
+    return restore_protocol(sources)
+
+
 def fingerprint_tasks(tasks: Iterable[Task]) -> str:
     """16 hex digits of the content of tasks, labels included: a resumed run must have the same."""
     digest = hashlib.sha256()
@@ -166,7 +196,7 @@ def accuracy(episodes: Iterable[Episode], tasks: Mapping[str, Task]) -> Accuracy
     """
     scores: list[float] = []
     clusters: list[str] = []
-    decidable = 0
+    decidable = ties = 0
     undecidable: Counter[str] = Counter()
     for episode in episodes:
         task, verdict = tasks[episode.task], episode.verdict
@@ -176,11 +206,14 @@ def accuracy(episodes: Iterable[Episode], tasks: Mapping[str, Task]) -> Accuracy
             undecidable[verdict.status.value] += 1
         else:
             decidable += 1
+            ties += verdict.choice is None
             if task.label is not None:
                 scores.append(verdict.score(task.label))
                 clusters.append(task.cluster)
     interval = clustered_proportion(scores, clusters) if scores else None
-    return Accuracy(interval, decidable, {reason: count for reason, count in sorted(undecidable.items()) if count})
+    return Accuracy(
+        interval, decidable, ties, {reason: count for reason, count in sorted(undecidable.items()) if count}
+    )
 
 
 def bad_quote_share(episodes: Iterable[Episode]) -> float:
@@ -205,8 +238,11 @@ def lineup_of(protocol: Protocol, agents: Mapping[str, str], **context: Any) -> 
     specs = _by_seat(protocol, protocol.speakers, agents, "is not a speaking role of", " Nobody speaks in it.")
     specs |= {seat: "human" for seat in protocol.speakers if seat in people and seat not in specs}
     if empty := [seat for seat in protocol.speakers if seat not in specs]:
+        named = " and ".join(f"'{name}'" for name in _named(protocol, empty))
+        options = " ".join(f"--agent {name}=SPEC" for name in _named(protocol, empty))
         raise ConfigError(
-            f"nobody fills the role '{empty[0]}' of protocol '{protocol.name}': give --agent {empty[0]}=SPEC"
+            f"nobody fills {named} of protocol '{protocol.name}': give {options}, or '--agent *=SPEC' for all "
+            "(see 'arena ls agents')"
         )
     built: dict[str, AnyAgent] = {spec: AGENTS.build(spec, **context) for spec in dict.fromkeys(specs.values())}
     return {seat: built[specs[seat]] for seat in protocol.speakers}
@@ -223,12 +259,21 @@ def judges_of(protocol: Protocol, judges: Mapping[str, str], **context: Any) -> 
         judges = {name: spec for name, spec in judges.items() if name != "*"}
     specs = _by_seat(protocol, seats, judges, "is not a judging role of", " Nobody judges in it.")
     if empty := [seat for seat in seats if seat not in specs]:
+        named = " and ".join(f"'{name}'" for name in _named(protocol, empty))
+        options = " ".join(f"--judge {name}=SPEC" for name in _named(protocol, empty))
         raise ConfigError(
-            f"protocol '{protocol.name}' has a judge '{empty[0]}': give --judge SPEC, or --judge {empty[0]}=SPEC "
+            f"nobody judges as {named} of protocol '{protocol.name}': give {options}, or --judge SPEC for all "
             "(see 'arena ls judges')"
         )
     built: dict[str, AnyJudge] = {spec: JUDGES.build(spec, **context) for spec in dict.fromkeys(specs.values())}
     return {seat: built[specs[seat]] for seat in seats}
+
+
+def _named(protocol: Protocol, seats: Sequence[str]) -> list[str]:
+    """Seats as an option names them: a counted role of which all are meant by its own name."""
+    whole: dict[str, int] = Counter(protocol.roles[seat].group for seat in seats)
+    groups = {seat: protocol.roles[seat] for seat in seats}
+    return list(dict.fromkeys(role.group if whole[role.group] == role.count else seat for seat, role in groups.items()))
 
 
 def _by_seat(
@@ -256,6 +301,8 @@ def run_episodes(
     on_turn: Callable[[Plan, Turn], None] | None = None,
     on_batch: Callable[[list[Episode]], None] | None = None,
     on_end: Callable[[Protocol, list[Episode], Mapping[str, Task]], None] | None = None,
+    listener: Listener | None = None,
+    listened: int = 0,
 ) -> RunSummary:
     """Play a protocol over tasks and store every finished episode in ``out``.
 
@@ -270,6 +317,8 @@ def run_episodes(
         on_turn: called after each turn.
         on_batch: called with the episodes that finished together.
         on_end: called with the protocol, all episodes in the order of the tasks, and the tasks.
+        listener: hears what everybody is told in the first episodes, as far as these are played now.
+        listened: how many episodes.
 
     Raises:
         UserError: a mistake in the protocol, tasks, agents or judge; nothing was played.
@@ -284,7 +333,10 @@ def run_episodes(
     lineup = lineup_of(protocol, config.agents, tasks=taskset, seed=config.seed)
     if any(getattr(agent, "interactive", False) for agent in lineup.values()):
         concurrency = 1
-    plans = balanced_plans("", protocol, tasks, lineup, both=config.swap)
+    players, bench = (listener.agents(lineup), listener.judges(judges)) if listener else (lineup, judges)
+    plans = balanced_plans("", protocol, tasks, players, both=config.swap)
+    if listener:
+        listener.keys |= {plan.key for plan in plans[:listened]}
     for task in tasks:
         protocol.check_task(task)
     identity = {
@@ -297,7 +349,7 @@ def run_episodes(
         run = store.begin("run", identity, created=created, resume=resume)
         engine = Engine(
             protocol,
-            judges,
+            bench,
             seed=derive_seed(config.seed, "run"),
             concurrency=concurrency,
             on_turn=on_turn,
@@ -306,6 +358,7 @@ def run_episodes(
         if on_start is not None:
             on_start(len(plans), len(run.finished("run")))
         record_tasks(run, tasks)
+        record_protocol(run, protocol)
         episodes = play_stored(engine, plans, run, "run", on_batch)
         run.finish("stopped" if engine.stopped else "done")
     by_id = {task.id: task for task in tasks}
@@ -315,11 +368,14 @@ def run_episodes(
         episodes=len(episodes),
         turns=dict(Counter(turn.status.value for episode in episodes for turn in episode.turns)),
         stops=dict(Counter(episode.stop for episode in episodes)),
-        accuracy=accuracy(episodes, by_id),
+        accuracy=accuracy(episodes, by_id) if deciding_nodes(protocol) else None,
+        passes=pass_rates(protocol, episodes, by_id),
         wins=_wins(protocol, episodes),
         failed=sum(episode.error is not None for episode in episodes),
+        first_error=next((episode.error for episode in episodes if episode.error is not None), ""),
         missing=len(plans) - len(episodes),
         stopped=engine.stopped,
+        notes=_notes(protocol, config),
         usage=used_by([*lineup.values(), *judges.values()]),
         out=out,
     )
@@ -336,6 +392,12 @@ def _left(budget: Budget | None, run: RunHandle) -> Budget:
         None if budget.tokens is None else budget.tokens - tokens,
         budget.seconds,
     )
+
+
+def _notes(protocol: Protocol, config: RunConfig) -> list[str]:
+    if config.judges and not protocol.judging_seats:
+        return [f"nobody judges in protocol '{protocol.name}', so --judge is not used"]
+    return []
 
 
 def _wins(protocol: Protocol, episodes: Iterable[Episode]) -> dict[str, int]:

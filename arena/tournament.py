@@ -21,7 +21,15 @@ from arena.protocols.errors import ConfigError
 from arena.protocols.records import Episode, Task
 from arena.ratings import CrossPlay, Match, Rating, cross_play, elo_table
 from arena.records_json import finite
-from arena.running import Accuracy, accuracy, exchanged, fingerprint_tasks, play_stored, record_tasks
+from arena.running import (
+    Accuracy,
+    accuracy,
+    exchanged,
+    fingerprint_tasks,
+    play_stored,
+    record_protocol,
+    record_tasks,
+)
 from arena.seeds import derive_seed
 from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
@@ -215,6 +223,7 @@ def run_tournament(
         if on_start is not None:
             on_start(len(plans), len(run.finished("tournament")))
         record_tasks(run, tasks)
+        record_protocol(run, protocol)
         episodes = play_stored(engine, plans, run, "tournament", on_batch)
         standings = standings_of(protocol, episodes, tasks, anchor=config.anchor, seed=config.seed, run=run)
         run.finish("done")

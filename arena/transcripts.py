@@ -4,7 +4,8 @@
         | It is Lyon: <quote>on the Rhone</quote>
         quotes: verified "on the Rhone"
 
-Everything counts from 0, as in the records. Whatever an agent or a task wrote stands behind a margin of its own (``|``
+Verdicts stand where they were given. Everything counts from 0, as in the records, but visits, which count from 1 as
+``round`` does. Whatever an agent or a task wrote stands behind a margin of its own (``|``
 said, ``~`` hidden thinking, ``>`` told), in quotation marks or at the end of a line, with control characters made
 visible: it can pass neither for a line of the transcript nor for another's turn.
 """
@@ -14,16 +15,17 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from arena.agents.types import Act, Agent, Ask, Message
-from arena.judges.types import Judge, JudgeView
+from arena.agents.types import Act, Agent, Ask, AsyncAgent, Message
+from arena.engine import AnyAgent
+from arena.judges.types import AnyJudge, AsyncJudge, Judge, JudgeView
 from arena.protocols import Protocol
 from arena.protocols.records import Episode, Quote, Task, Turn, TurnStatus, Verdict
 
-__all__ = ["JudgeRecorder", "Recorder", "format_episode"]
+__all__ = ["JudgeRecorder", "Listener", "Recorder", "format_episode", "shortened"]
 
 _SAID, _HIDDEN, _TOLD = "    | ", "    ~ ", "    > "
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -35,32 +37,104 @@ class Recorder:
     Args:
         inner: the agent that answers.
         asks: where to keep the asks; recorders of one lineup may share a list.
+        keys: of the episodes whose asks are kept; None: of all.
     """
 
-    def __init__(self, inner: Agent, asks: list[Ask] | None = None) -> None:
+    def __init__(self, inner: Agent, asks: list[Ask] | None = None, keys: Container[str] | None = None) -> None:
         self.name = inner.name
         self.inner = inner
         self.asks: list[Ask] = [] if asks is None else asks
+        self.keys = keys
 
     def act(self, asks: Sequence[Ask]) -> Sequence[Act]:
         """The acts of the inner agent; see `arena.agents.types.Agent`."""
-        self.asks += (replace(ask, new=tuple(ask.new)) for ask in asks)
+        self.asks += (_kept(ask) for ask in asks if self.keys is None or ask.episode in self.keys)
         return self.inner.act(asks)
+
+
+class _AsyncRecorder:
+    """A `Recorder` of an asynchronous agent."""
+
+    def __init__(self, inner: AsyncAgent, asks: list[Ask], keys: Container[str]) -> None:
+        self.name = inner.name
+        self.inner = inner
+        self.asks = asks
+        self.keys = keys
+
+    async def answer(self, ask: Ask) -> Act:
+        if ask.episode in self.keys:
+            self.asks.append(_kept(ask))
+        return await self.inner.answer(ask)
+
+
+def _kept(ask: Ask) -> Ask:
+    """With the messages of now: the engine goes on with the list."""
+    return replace(ask, new=tuple(ask.new))
 
 
 class JudgeRecorder:
     """Wraps a judge and keeps the views that it was given; see `Recorder`."""
 
-    def __init__(self, inner: Judge) -> None:
+    def __init__(self, inner: Judge, keys: Container[str] | None = None) -> None:
         self.name = inner.name
         self.sees_label = inner.sees_label
         self.inner = inner
+        self.keys = keys
         self.views: list[JudgeView] = []
 
     def judge(self, views: Sequence[JudgeView]) -> Sequence[Verdict]:
         """The verdicts of the inner judge; see `arena.judges.types.Judge`."""
-        self.views += views
+        self.views += (view for view in views if self.keys is None or view.key in self.keys)
         return self.inner.judge(views)
+
+
+class _AsyncJudgeRecorder:
+    """A `JudgeRecorder` of an asynchronous judge."""
+
+    def __init__(self, inner: AsyncJudge, keys: Container[str]) -> None:
+        self.name = inner.name
+        self.sees_label = inner.sees_label
+        self.inner = inner
+        self.keys = keys
+        self.views: list[JudgeView] = []
+
+    async def verdict(self, view: JudgeView) -> Verdict:
+        if view.key in self.keys:
+            self.views.append(view)
+        return await self.inner.verdict(view)
+
+
+class Listener:
+    """Keeps all that roles and judges are told in some episodes of a run, for their transcripts."""
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+        """Episodes to listen to."""
+        self.asks: list[Ask] = []
+        self._judges: dict[str, JudgeRecorder | _AsyncJudgeRecorder] = {}
+
+    def agents(self, lineup: Mapping[str, AnyAgent]) -> dict[str, AnyAgent]:
+        """The lineup, listened to; seats that share an agent go on sharing it."""
+        heard = {id(agent): self._agent(agent) for agent in lineup.values()}
+        return {seat: heard[id(agent)] for seat, agent in lineup.items()}
+
+    def _agent(self, agent: Any) -> AnyAgent:
+        if hasattr(agent, "answer"):
+            return _AsyncRecorder(agent, self.asks, self.keys)
+        return Recorder(agent, self.asks, self.keys)
+
+    def judges(self, judges: Mapping[str, AnyJudge]) -> dict[str, AnyJudge]:
+        """The judges by seat, listened to."""
+        self._judges = {seat: self._judge(judge) for seat, judge in judges.items()}
+        return dict(self._judges)
+
+    def _judge(self, judge: Any) -> JudgeRecorder | _AsyncJudgeRecorder:
+        return (_AsyncJudgeRecorder if hasattr(judge, "verdict") else JudgeRecorder)(judge, self.keys)
+
+    @property
+    def views(self) -> dict[str, Sequence[JudgeView]]:
+        """Judging seat -> what it was given."""
+        return {seat: judge.views for seat, judge in self._judges.items()}
 
 
 def format_episode(
@@ -80,15 +154,76 @@ def format_episode(
         views: judging role -> what `JudgeRecorder` kept: what the judges read is then shown before the verdicts.
     """
     told = {_ask_key(ask): ask.new for ask in asks or () if ask.episode == episode.key}
+    rulings, unplaced = _with_views(episode, protocol, views or {})
     blocks = [_header(episode, protocol, task)]
-    for superstep, turns in itertools.groupby(episode.turns, key=lambda turn: turn.superstep):
+    for superstep, group in itertools.groupby(episode.turns, key=lambda turn: turn.superstep):
+        turns = list(group)
+        while rulings and rulings[0].after <= turns[0].index:
+            first = rulings.pop(0)
+            blocks.append([*first.read(task), first.line(task)])
         shown = [_turn(turn, protocol, task, told.get(_turn_key(turn), ())) for turn in turns]
         blocks.append([f"step {superstep}", *itertools.chain.from_iterable(shown)])
-    for role, given in (views or {}).items():
-        mine = [view for view in given if view.key == episode.key]
-        blocks += [_view(role, number, view, task) for number, view in enumerate(mine)]
-    blocks.append(_ending(episode, protocol, task))
+    blocks += [_view(role, number, view, task) for role, number, view in unplaced]
+    blocks += [read for ruling in rulings if (read := ruling.read(task))]
+    blocks.append([*(ruling.line(task) for ruling in rulings), *_ending(episode)])
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+@dataclass(slots=True)
+class _Ruling:
+    """A judge, or a vote that gives a verdict, has run."""
+
+    node: str
+    after: int
+    """How many turns there were."""
+    verdict: Verdict | None
+    """None where a later one of the same node took its place."""
+    inner: bool
+    """On answers of a nested protocol."""
+    view: tuple[str, int, JudgeView] | None = None
+    """What was read: seat, number, view."""
+
+    def read(self, task: Task) -> list[str]:
+        return _view(*self.view, task) if self.view else []
+
+    def line(self, task: Task) -> str:
+        if self.verdict is None:
+            return f"{self.node}: decided, and once more later"
+        answers = self.view[2].answers if self.view else None if self.inner else task.answers
+        return f"{self.node}: {_verdict(self.verdict, answers)}"
+
+
+def _rulings(episode: Episode, protocol: Protocol) -> list[_Ruling]:
+    """In the order in which they were made."""
+    found = []
+    for inner, verdicts in ((True, episode.inner_verdicts), (False, episode.verdicts)):
+        for node, verdict in verdicts.items():
+            *before, last = episode.judged.get(node) or (_after_last(episode, node),)
+            found += [_Ruling(node, after, None, inner) for after in before]
+            found.append(_Ruling(node, last, verdict, inner))
+    return sorted(found, key=lambda ruling: ruling.after)
+
+
+def _after_last(episode: Episode, node: str) -> int:
+    """How many turns there were when a vote had been counted."""
+    return max((turn.index + 1 for turn in episode.turns if turn.node == node), default=len(episode.turns))
+
+
+def _with_views(
+    episode: Episode, protocol: Protocol, views: Mapping[str, Sequence[JudgeView]]
+) -> tuple[list[_Ruling], list[tuple[str, int, JudgeView]]]:
+    """The rulings with what was read for them, and the views of which that is not known: of judges that also rate
+    candidates, or decide at several nodes at once."""
+    rulings, unplaced = _rulings(episode, protocol), []
+    for seat, given in views.items():
+        mine = [(seat, number, view) for number, view in enumerate(v for v in given if v.key == episode.key)]
+        own = [each for each in rulings if each.node in episode.judged and protocol.nodes[each.node].role.seat == seat]
+        if len(own) != len(mine) or len({each.after for each in own}) < len(own):
+            unplaced += mine
+            continue
+        for ruling, view in zip(own, mine, strict=True):
+            ruling.view = view
+    return rulings, unplaced
 
 
 def _header(episode: Episode, protocol: Protocol, task: Task) -> list[str]:
@@ -96,7 +231,7 @@ def _header(episode: Episode, protocol: Protocol, task: Task) -> list[str]:
     if task.question:
         lines += _margined(_SAID, task.question)
     if task.answers:
-        lines.append(f"answers: {', '.join(_answer(index, task) for index in range(len(task.answers)))}")
+        lines.append(f"answers: {', '.join(_answer(index, task.answers) for index in range(len(task.answers)))}")
     if task.label is not None:
         lines.append(f"right: [{task.label}]")
     if episode.lineup:
@@ -120,10 +255,17 @@ def _turn(turn: Turn, protocol: Protocol, task: Task, told: Sequence[Message]) -
     yield from _margined(_SAID, turn.text)
     if turn.quotes:
         yield "    quotes: " + ", ".join(f"{_finding(quote)} {_value(quote.text)}" for quote in turn.quotes)
-    if turn.fields:
-        yield "    fields: " + ", ".join(f"{_line(name)} = {_value(value)}" for name, value in turn.fields.items())
+    if fields := _telling(turn, protocol):
+        yield "    fields: " + ", ".join(f"{_line(name)} = {_value(value)}" for name, value in fields.items())
     if turn.error:
         yield f"    error: {_line(turn.error)}"
+
+
+def _telling(turn: Turn, protocol: Protocol) -> Mapping[str, Any]:
+    """The fields that say something: a mean is not the choice of so many."""
+    node = protocol.nodes[turn.node]
+    idle = ("votes", "share", "agreed") if node.kind == "vote" and node.rule == "mean" else ()
+    return {name: value for name, value in turn.fields.items() if name not in idle}
 
 
 def _facts(turn: Turn, protocol: Protocol, task: Task) -> Iterator[str]:
@@ -131,11 +273,11 @@ def _facts(turn: Turn, protocol: Protocol, task: Task) -> Iterator[str]:
     node = protocol.nodes[turn.node]
     yield f"{turn.role} at {turn.node}" if turn.role != turn.node else turn.node
     if turn.visit:
-        yield f"visit {turn.visit}"
+        yield f"visit {turn.visit + 1}"
     if turn.agent not in ("", turn.role):
         yield f"by {_line(turn.agent)}"
     if turn.answer is not None:
-        yield f"argues {_answer(turn.answer, task)}"
+        yield f"argues {_answer(turn.answer, task.answers)}"
     if turn.about:
         yield "about " + " ".join(f"#{index}" for index in turn.about)
     if turn.replaces is not None:
@@ -169,30 +311,27 @@ def _view(role: str, number: int, view: JudgeView, task: Task) -> list[str]:
     return lines
 
 
-def _ending(episode: Episode, protocol: Protocol, task: Task) -> list[str]:
-    lines = [f"{node}: {_verdict(verdict, task)}" for node, verdict in episode.verdicts.items()]
-    lines += [f"{node}: {_verdict(verdict, None)}" for node, verdict in episode.inner_verdicts.items()]
-    lines.append(f"stop: {_line(episode.stop)}")
+def _ending(episode: Episode) -> list[str]:
+    lines = [f"stop: {_line(episode.stop)}"]
     if episode.error is not None:
         lines.append(f"error: {_line(episode.error)}")
     return lines
 
 
-def _verdict(verdict: Verdict, task: Task | None) -> str:
-    """``scored by exact: [0] Paris 0.73, [1] Lyon 0.27``, or why there is no verdict."""
+def _verdict(verdict: Verdict, answers: Sequence[str] | None) -> str:
+    """``scored by exact: [0] "Paris" 0.73, [1] "Lyon" 0.27``, or why there is no verdict; None: answers not stored."""
     head = f"{verdict.status} by {_line(verdict.judge)}"
     if not verdict.decidable:
         reason = verdict.evidence.get("reason") or verdict.evidence.get("error")
         return f"{head} ({_line(str(reason))})" if reason else head
-    shares = (f"{_answer(k, task)} {math.exp(logp):.2f}" for k, logp in enumerate(verdict.logps))
+    shares = (f"{_answer(k, answers or ())} {math.exp(logp):.2f}" for k, logp in enumerate(verdict.logps))
+    head += " on answers of its own" if answers is None else ""
     stated = f", stated [{verdict.stated}]" if verdict.stated not in (None, verdict.choice) else ""
     return f"{head}: {', '.join(shares)}{stated}"
 
 
-def _answer(index: int, task: Task | None) -> str:
-    if task is None or index >= len(task.answers):
-        return f"[{index}]"
-    return f"[{index}] {_value(task.answers[index])}"
+def _answer(index: int, answers: Sequence[str]) -> str:
+    return f"[{index}] {_value(answers[index])}" if index < len(answers) else f"[{index}]"
 
 
 def _finding(quote: Quote) -> str:
@@ -203,15 +342,16 @@ def _finding(quote: Quote) -> str:
 
 def _value(value: Any) -> str:
     """JSON on one line; floats short and without a negative zero, so that they read the same on every machine."""
-    return _line(json.dumps(_short(value), ensure_ascii=False, default=str))
+    return _line(json.dumps(shortened(value), ensure_ascii=False, default=str))
 
 
-def _short(value: Any) -> Any:
+def shortened(value: Any) -> Any:
+    """The value with its floats cut to four decimals, wherever they stand in it."""
     if isinstance(value, float):
         return round(value, 4) + 0.0
     if isinstance(value, Mapping):
-        return {name: _short(item) for name, item in value.items()}
-    return [_short(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: shortened(item) for name, item in value.items()}
+    return [shortened(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _margined(margin: str, text: str) -> Iterator[str]:

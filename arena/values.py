@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from arena.protocols.lengths import count_words
 from arena.protocols.records import Turn, TurnStatus, Verdict
 
-__all__ = ["READABLE", "TOKEN", "TURN_FIELDS", "VERDICT_FIELDS", "turn_value", "verdict_value"]
+__all__ = ["READABLE", "TOKEN", "TURN_FIELDS", "VERDICT_FIELDS", "heard_text", "turn_value", "verdict_value"]
 
 READABLE = frozenset({TurnStatus.OK, TurnStatus.TRUNCATED, TurnStatus.OVER_LIMIT})
 """How a turn may end for its text to count as said and read."""
@@ -17,9 +18,15 @@ READABLE = frozenset({TurnStatus.OK, TurnStatus.TRUNCATED, TurnStatus.OVER_LIMIT
 TOKEN = re.compile(r"\w++(?:[^\w\s]++\w++)*+|[^\w\s]")
 """A token where the agent does not count: a word, with what joins its parts (``b9=4``, ``don't``), or a mark."""
 
+
+def heard_text(turn: Turn) -> str:
+    """What was said, for everybody but the record: of a refused turn, nothing."""
+    return "" if turn.status is TurnStatus.REFUSED else turn.text
+
+
 TURN_FIELDS: Mapping[str, Callable[[Turn], Any]] = {
-    "text": lambda turn: turn.text,
-    "words": lambda turn: len(turn.text.split()),
+    "text": heard_text,
+    "words": lambda turn: count_words(heard_text(turn)),
     "ok": lambda turn: turn.status in READABLE,
     "status": lambda turn: turn.status.value,
     "bad_quotes": lambda turn: sum(not quote.good for quote in turn.quotes),
@@ -27,7 +34,7 @@ TURN_FIELDS: Mapping[str, Callable[[Turn], Any]] = {
 }
 """What every turn says; what else it says stands in `Turn.fields`."""
 
-VERDICT_FIELDS = ("answer", "choice", "decidable", "margin", "p", "status", "winner")
+VERDICT_FIELDS = ("choice", "decidable", "index", "margin", "p", "status", "winner")
 """What every verdict says, beside ``visits``."""
 
 
@@ -56,9 +63,9 @@ def verdict_value(
     if field == "margin":
         return _lead(verdict)
     choice = verdict.choice
-    if choice is None or field == "choice":
+    if choice is None or field == "index":
         return choice
-    if field == "answer":
+    if field == "choice":
         return answers[choice]
     if field == "p":
         return math.exp(verdict.logps[choice])

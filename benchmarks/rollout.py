@@ -3,8 +3,9 @@
     python benchmarks/rollout.py [--json] [--quick] [--model smollm2] [--device cuda --dtype bfloat16]
 
 Two figures for each model. ``vs_generate_per_turn``: debates, 64 in flight, sampled by the running batch of the
-backend ``hf``, over the same debates with one ``generate`` call a turn. ``vs_one_batched_generate``: the first turn of
-all debates, which have been collected, in one call of the backend, over one padded ``generate`` call. Both count
+backend ``hf``, over the same debates with one ``generate`` call a turn. ``vs_one_batched_generate``: 64 contexts that
+have been collected in one call of the backend, over one padded ``generate`` call; the smaller of two ratios, for the
+first turns of these debates, which share their instructions, and for contexts that have nothing in common. All count
 sampled tokens, end tokens included. On a CPU seconds are CPU seconds of the process, on one thread; contestants take
 turns, and medians are reported.
 """
@@ -19,8 +20,8 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -95,11 +96,14 @@ def _measure(name: str, options: argparse.Namespace) -> dict[str, float]:
     model = open_model(MODELS[name])
     backend = ContinuousHFBackend(model, device=options.device, dtype=options.dtype)
     seen: dict[str, list[float]] = {}
+    apart = replace(work, shared=0, own=work.own + work.shared)
     contestants: dict[str, Callable[[], int]] = {
         "running_batch": lambda: play(backend.draw, model, work, work.debates),
         "generate_per_turn": lambda: play(_one_call(model), model, work, work.alone),
-        "one_backend_call": lambda: sum(len(answer.ids) for answer in backend.generate(_collected(model, work))),
-        "one_batched_generate": lambda: sum(map(len, _generate(model, _collected(model, work)))),
+        "one_call": lambda: _tokens(answer.ids for answer in backend.generate(_collected(model, work))),
+        "one_generate": lambda: _tokens(_generate(model, _collected(model, work))),
+        "one_call_apart": lambda: _tokens(answer.ids for answer in backend.generate(_collected(model, apart))),
+        "one_generate_apart": lambda: _tokens(_generate(model, _collected(model, apart))),
     }
     _generate(model, _collected(model, QUICK)[:2])
     for repeat in range(options.repeats):
@@ -108,12 +112,19 @@ def _measure(name: str, options: argparse.Namespace) -> dict[str, float]:
             speed = _speed(run, options.device)
             seen.setdefault(contestant, []).append(speed)
             _tell(f"{name} {repeat + 1}/{options.repeats} {contestant} {speed:,.1f} tokens/s")
-    medians = {contestant: statistics.median(speeds) for contestant, speeds in seen.items()}
+    median = {contestant: statistics.median(speeds) for contestant, speeds in seen.items()}
+    batched = (median["one_call"] / median["one_generate"], median["one_call_apart"] / median["one_generate_apart"])
     return {
-        "vs_generate_per_turn": medians["running_batch"] / medians["generate_per_turn"],
-        "vs_one_batched_generate": medians["one_backend_call"] / medians["one_batched_generate"],
-        "tokens_per_second": medians["running_batch"],
+        "vs_generate_per_turn": median["running_batch"] / median["generate_per_turn"],
+        "vs_one_batched_generate": min(batched),
+        "sharing_instructions": batched[0],
+        "nothing_in_common": batched[1],
+        "tokens_per_second": median["running_batch"],
     }
+
+
+def _tokens(answers: Iterable[Sequence[int]]) -> int:
+    return sum(map(len, answers))
 
 
 def _speed(run: Callable[[], int], device: str) -> float:

@@ -72,6 +72,7 @@ def play(count: int, latency: float) -> None:
     plans = (Plan(f"debate/{k}", Task(str(k), {"question": question(k)}), lineup) for k in range(count))
     with tempfile.TemporaryDirectory() as folder, Store.open(folder) as store:
         run = store.begin("bench", {}, created="")
-        for episodes in Engine(_PROTOCOL, {}, seed=0, concurrency=IN_FLIGHT).stream(plans):
-            run.add("bench", episodes)
+        with run.writer("bench") as write:  # as `arena run` stores
+            for episodes in Engine(_PROTOCOL, {}, seed=0, concurrency=IN_FLIGHT).stream(plans):
+                write(episodes)
         assert len(run.finished("bench")) == count

@@ -15,7 +15,7 @@ from typing import Any
 
 from arena.judges.types import JudgeView, Statement
 from arena.protocols.errors import ConfigError, LanguageError, suggest
-from arena.protocols.inert import inert_line
+from arena.protocols.inert import defuse, inert_line
 from arena.protocols.templates import Template
 
 __all__ = ["JudgePrompt", "labels_for", "shipped_prompts"]
@@ -87,17 +87,22 @@ class JudgePrompt:
             if name == "items":
                 names[name] = [inert_line(item) for item in items]
             elif name == "answers":
-                names[name] = [inert_line(view.answers[index]) for index in order]
+                names[name] = [_given(view.answers[index]) for index in order]
             elif name == "labels":
                 names[name] = labels_for(len(order))
             elif name == "question":
-                names[name] = inert_line(view.question)
+                names[name] = _given(view.question)
             elif name == "statements":
                 place = dict(zip(order, labels_for(len(order)), strict=True))
                 names[name] = [_said(statement, place) for statement in view.statements]
             else:
                 names[name] = {inert_line(key): _flat(value) for key, value in fields.items()}
         return self.template(names)
+
+
+def _given(text: str) -> str:
+    """A text of the task: it cannot hold what was checked, since only the engine marks that."""
+    return defuse(inert_line(text))
 
 
 def _said(statement: Statement, place: Mapping[int, str]) -> dict[str, Any]:
@@ -114,4 +119,4 @@ def _flat(value: Any) -> str:
         return "; ".join(f"{inert_line(str(key))}: {_flat(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         return " ".join(_flat(item) for item in value)
-    return inert_line(str(value))
+    return _given(str(value))

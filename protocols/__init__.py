@@ -12,7 +12,7 @@ from arena.protocols.errors import ArenaError, ConfigError, Fault, SourceError, 
 from arena.protocols.expressions import Expression
 from arena.protocols.flow import Flow
 from arena.protocols.graph import Budget, Edge, Node, Protocol, Reward, Role, Scope
-from arena.protocols.loader import library, load_protocol
+from arena.protocols.loader import library, load_protocol, restore_protocol, sources_of
 from arena.protocols.quotes import QuoteRule, QuoteSource, find_quotes, mark_quotes
 from arena.protocols.records import Episode, Quote, Sampling, Task, TokenSpan, Turn, TurnStatus, Verdict, VerdictStatus
 from arena.protocols.registry import Registry, Spec, parse_spec
@@ -58,5 +58,7 @@ __all__ = [
     "parse_document",
     "parse_spec",
     "read_document",
+    "restore_protocol",
+    "sources_of",
     "validate_model",
 ]

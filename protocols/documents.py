@@ -8,6 +8,7 @@ levels, and aliases that grow a document over 10,000 values or contain themselve
 from __future__ import annotations
 
 import json
+import re
 import types
 import typing
 from pathlib import Path
@@ -46,13 +47,18 @@ Model = TypeVar("Model", bound=BaseModel)
 class Document:
     """A parsed YAML file: ``data`` is plain Python, ``fault`` says where in the file a value stands."""
 
-    def __init__(self, file: str, text: str, root: SourceNode) -> None:
+    def __init__(self, file: str, text: str, root: SourceNode, base: SourceNode | None = None) -> None:
         self.file = file
         self.text = text
         self.data: Any = root.plain()
         self.root = root
         """The values with their places; those that another file brings (``extends``) know their file."""
+        self._base = base
         self._changed: set[KeyPath] = set()
+
+    def inherits(self, path: KeyPath) -> bool:
+        """Whether what the document extends has a value at ``path`` too."""
+        return self._base is not None and _find(self._base, path)[1] == len(path)
 
     def has(self, path: KeyPath) -> bool:
         """Whether there is a value at ``path``."""
@@ -107,9 +113,9 @@ class Document:
     def _mark(self, path: KeyPath, *, key: bool, offset: int | None) -> Mark | None:
         if any(path[: len(changed)] == changed for changed in self._changed):
             return None
-        node, depth = self._find(path)
+        node, depth = _find(self.root, path)
         if key and depth == len(path) and path:
-            parent, _ = self._find(path[:-1])
+            parent, _ = _find(self.root, path[:-1])
             if path[-1] in parent.keys:
                 return parent.keys[str(path[-1])]
         if depth < len(path):
@@ -123,16 +129,17 @@ class Document:
             return Fault(self.file, 0, 0, spell(path), what)
         return Fault(mark.source.file, mark.line, mark.column, spell(path), what)
 
-    def _find(self, path: KeyPath) -> tuple[SourceNode, int]:
-        """The deepest existing node along ``path`` and how many steps lead to it."""
-        node = self.root
-        for depth, step in enumerate(path):
-            children = node.value
-            inside = isinstance(children, dict) and step in children
-            if not inside and not (isinstance(children, list) and isinstance(step, int) and 0 <= step < len(children)):
-                return node, depth
-            node = children[step]
-        return node, len(path)
+
+def _find(root: SourceNode, path: KeyPath) -> tuple[SourceNode, int]:
+    """The deepest existing node along ``path`` and how many steps lead to it."""
+    node = root
+    for depth, step in enumerate(path):
+        children = node.value
+        inside = isinstance(children, dict) and step in children
+        if not inside and not (isinstance(children, list) and isinstance(step, int) and 0 <= step < len(children)):
+            return node, depth
+        node = children[step]
+    return node, len(path)
 
 
 def _inside(node: SourceNode, offset: int | None) -> Mark:
@@ -270,17 +277,24 @@ def _fault(
     if len(expected) == len(errors):
         if "a number" in expected:
             expected = [each for each in expected if each != "a whole number"]
-        return document.fault(path, f"{_show(value)} is not {' or '.join(dict.fromkeys(expected))}")
+        example = _example(model, path[len(base) :], value) if expected == [_EXPECTED["model_type"]] else ""
+        return document.fault(path, f"{_show(value)} is not {' or '.join(dict.fromkeys(expected))}{example}")
     if kind in ("value_error", "assertion_error"):
         what = str(context.get("error", error["msg"]))
     elif kind == "string_pattern_mismatch":
-        what = f"{_show(value)} is not a name: use letters, digits and _"
+        what = f"{_show(value)} is not a name: use letters, digits and _{_as_list(value)}"
     elif kind in ("too_short", "string_too_short"):
         what = f"it needs at least {context.get('min_length', 1)} of them"
     else:
         message = error["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
         what = f"{_show(value)} is not {message}" if error["msg"].startswith("Input should be ") else message
     return document.fault(path, what)
+
+
+def _as_list(value: Any) -> str:
+    """What was meant by names that are joined."""
+    names = re.split(r"\s*[&,|]\s*|\s+", value.strip()) if isinstance(value, str) else []
+    return f" (several names are a list: [{', '.join(names)}])" if len(names) > 1 and all(names) else ""
 
 
 def _show(value: Any) -> str:
@@ -298,6 +312,17 @@ def _known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
     return sorted(
         {field.alias or name for kind in kinds if _is_model(kind) for name, field in kind.model_fields.items()}
     )
+
+
+def _example(model: type[BaseModel], path: KeyPath, value: Any) -> str:
+    """How a plain value may be meant where a mapping is wanted: as its first key."""
+    kinds: list[Any] = [model]
+    for step in path:
+        kinds = [inner for kind in kinds for inner in _step_into(kind, step)]
+    models = (kind for kind in kinds if _is_model(kind))
+    first = next((field.alias or name for found in models for name, field in found.model_fields.items()), "")
+    plain = isinstance(value, int | float | str) and not isinstance(value, bool)
+    return f": write {{{first}: {value}}}" if first and plain and len(str(value)) <= 40 else ""
 
 
 def _step_into(kind: Any, step: str | int) -> list[Any]:

@@ -6,9 +6,10 @@ comparisons, ``in (a, b)``, ``and or not``, ``a if condition else b`` and calls 
 expression can take long or grow large. Texts can be compared for being equal, or looked for in other texts, and nothing
 else.
 
-``none`` is what a node that has not run gives: it equals only itself, no number is above or below it, and there is no
-arithmetic with it. ``NODE.field`` of several nodes is a tuple, for the functions of `GROUPS`; there ``none`` is an
-abstention, which counts among all entries but is no value.
+``none`` is what a node that has not run gives: it equals only itself, no number is above or below it, and arithmetic
+with it gives none again. So does whatever has no value for what was said: a division by zero, the log of 0, a number
+out of range, a sum of texts. ``NODE.field`` of several nodes is a tuple, for the functions of `GROUPS`; there ``none``
+is an abstention, which counts among all entries but is no value.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -35,13 +37,9 @@ _MAX_ITEMS = 64
 _LITERALS = {"true": True, "false": False, "none": None}
 _EVERY = {*FUNCTIONS, *GROUPS, "number"}
 
-_ARITHMETIC: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
+_FAULTS = (ArithmeticError, TypeError, ValueError)
+"""What operators and functions raise where they have no value."""
+
 _COMPARISONS: Mapping[type[ast.AST], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -55,7 +53,7 @@ _COMPARISONS: Mapping[type[ast.AST], Callable[[Any, Any], bool]] = {
 
 
 class Expression:
-    """A compiled expression; call it with its names.
+    """A compiled expression; call it with its names, or try it on some with `trial`.
 
     Args:
         source: text of the expression, or a plain number or boolean.
@@ -93,17 +91,30 @@ class Expression:
         """Texts that stand in the source, or in constants that it names."""
 
     def __call__(self, names: _Names) -> Any:
-        """The value.
+        """The value; None where it has none (division by zero, log of 0, arithmetic with none or with texts, ...).
 
         Raises:
-            ConfigError: a name is missing, or there is no such number (division by zero, log of 0, ...).
+            ConfigError: a name is missing.
         """
         try:
             return self._evaluate(names)
         except KeyError as error:
             raise ConfigError(f"'{self.source}' needs {error.args[0]!r}.{suggest(str(error.args[0]), names)}") from None
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise ConfigError(f"'{self.source}' has no value: {error}") from None
+
+    def trial(self, names: _Names) -> Any:
+        """The value, as a call gives it, but what makes a part of it have none is told.
+
+        Raises:
+            ConfigError: a name is missing, or an operator or function has no value; its cause is a TypeError where
+                that is of another kind than it takes.
+        """
+        evaluate = _Compiler(self.source, self._constants, self._scope, self._keys, strict=True).compile()
+        try:
+            return evaluate(names)
+        except KeyError as error:
+            raise ConfigError(f"'{self.source}' needs {error.args[0]!r}.{suggest(str(error.args[0]), names)}") from None
+        except _FAULTS as error:
+            raise ConfigError(f"'{self.source}' has no value: {error}") from error
 
     def __repr__(self) -> str:
         return f"Expression({self.source!r})"
@@ -113,10 +124,20 @@ class Expression:
 
 
 class _Compiler:
-    """Turns a syntax tree into nested closures; whatever is not listed here is refused."""
+    """Turns a syntax tree into nested closures; whatever is not listed here is refused. ``strict`` ones raise where an
+    operator or function has no value, others give None (comparisons: False)."""
 
-    def __init__(self, source: str, constants: Mapping[str, Any], scope: str, keys: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        source: str,
+        constants: Mapping[str, Any],
+        scope: str,
+        keys: Mapping[str, str],
+        *,
+        strict: bool = False,
+    ) -> None:
         self.source = source
+        self.strict = strict
         self.constants = constants
         self.prefix = f"{scope}." if scope else ""
         self.keys = keys
@@ -139,9 +160,10 @@ class _Compiler:
                 tree = ast.parse(text, mode="eval")
         except SyntaxError as error:
             offset = min(max((error.offset or 1) - 1, 0), len(text))
-            raise LanguageError(
-                f"'{shorten(self.source)}' is not an expression: {error.msg}", self.lead + offset
-            ) from None
+            single = re.search(r"(?<![=!<>])=(?!=)", text)
+            what = "write == to compare" if single else error.msg
+            offset = single.start() if single else offset
+            raise LanguageError(f"'{shorten(self.source)}' is not an expression: {what}", self.lead + offset) from None
         except (RecursionError, MemoryError, ValueError) as error:
             raise LanguageError(f"'{shorten(self.source)}' is not an expression: {error or 'too deep'}") from None
         return self.visit(tree.body)
@@ -218,28 +240,42 @@ class _Compiler:
         if isinstance(node.op, ast.Not):
             return lambda names: not value(names)
         if isinstance(node.op, ast.USub):
-            return lambda names: -as_number(value(names))
+            return self.operation(operator.neg, [value])
         if isinstance(node.op, ast.UAdd):
-            return lambda names: +as_number(value(names))
+            return self.operation(operator.pos, [value])
         raise self.refuse(node, "'~' is not an operator of expressions")
 
     def visit_BinOp(self, node: ast.BinOp) -> _Value:  # noqa: N802
-        left, right = self.visit(node.left), self.visit(node.right)
-        if isinstance(node.op, ast.Mult):
-            return lambda names: _multiply(left(names), right(names))
-        if isinstance(node.op, ast.Pow):
-            return lambda names: _power(left(names), right(names))
+        operands = [self.visit(node.left), self.visit(node.right)]
         apply = _ARITHMETIC.get(type(node.op))
         if apply is None:
             raise self.refuse(node, "use only + - * / // % ** between numbers")
-        return lambda names: apply(as_number(left(names)), as_number(right(names)))
+        return self.operation(apply, operands)
+
+    def operation(self, function: Callable[..., Any], operands: Sequence[_Value]) -> _Value:
+        """A function of numbers; with none among them it is none."""
+
+        def strict(names: _Names) -> Any:
+            given = [operand(names) for operand in operands]
+            return None if None in given else _in_range(function(*map(as_number, given)), given)
+
+        def known(names: _Names) -> Any:
+            given = [operand(names) for operand in operands]
+            if None in given:
+                return None
+            try:
+                return _in_range(function(*map(as_number, given)), given)
+            except _FAULTS:
+                return None
+
+        return strict if self.strict else known
 
     def visit_Compare(self, node: ast.Compare) -> _Value:  # noqa: N802
         values, operators = [self.visit(node.left)], []
         for op, comparator in zip(node.ops, node.comparators, strict=True):
             if type(op) not in _COMPARISONS:
                 raise self.refuse(node, "use only == != < <= > >= in to compare")
-            operators.append(_COMPARISONS[type(op)])
+            operators.append(_COMPARISONS[type(op)] if self.strict else _KNOWN[type(op)])
             values.append(self.items(comparator) if isinstance(op, ast.In | ast.NotIn) else self.visit(comparator))
         if len(operators) == 1:
             (left, right), apply = values, operators[0]
@@ -273,19 +309,24 @@ class _Compiler:
             return self.group_call(GROUPS[name][0], node.args)
         function, least, most = FUNCTIONS.get(name, (None, 1, 1))
         if function is not None and least <= given <= most:
-            return self.number_call(function, node.args)
+            return self.operation(function, [self.visit(argument) for argument in node.args])
         raise self.refuse(node, f"'{name}' takes {_takes(name)}")
-
-    def number_call(self, function: Callable[..., Any], given: Sequence[ast.expr]) -> _Value:
-        arguments = [self.visit(argument) for argument in given]
-        if len(arguments) == 1:
-            only = arguments[0]
-            return lambda names: function(as_number(only(names)))
-        return lambda names: function(*[as_number(argument(names)) for argument in arguments])
 
     def group_call(self, function: Callable[..., Any], given: Sequence[ast.expr]) -> _Value:
         values, others = self.items(given[0]), [self.visit(argument) for argument in given[1:]]
-        return lambda names: function(_tuple(values(names)), *[other(names) for other in others])
+
+        def strict(names: _Names) -> Any:
+            items, more = values(names), [other(names) for other in others]
+            return _in_range(function(_tuple(items), *more), items)
+
+        def known(names: _Names) -> Any:
+            items, more = values(names), [other(names) for other in others]
+            try:
+                return _in_range(function(_tuple(items), *more), items)
+            except _FAULTS:
+                return None
+
+        return strict if self.strict else known
 
     def items(self, node: ast.expr) -> _Value:
         """A value where a list of values may stand."""
@@ -311,19 +352,62 @@ def _takes(name: str) -> str:
     return f"{count} value{'s' if most > 1 else ''}{also}"
 
 
+def _in_range(value: Any, given: Sequence[Any]) -> Any:
+    """The value.
+
+    Raises:
+        OverflowError: it is no number, or infinite although no number that it was made of is.
+    """
+    if isinstance(value, float) and not math.isfinite(value) and (math.isnan(value) or all(map(_finite, given))):
+        raise OverflowError("the result is out of range")
+    return value
+
+
+def _finite(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
 def _multiply(left: Any, right: Any) -> Any:
-    product = as_number(left) * as_number(right)
+    product = left * right
     if isinstance(product, int) and product.bit_length() > _MAX_BITS:
         raise OverflowError("the product is too large")
     return product
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    base, exponent = as_number(base), as_number(exponent)
     whole = isinstance(base, int) and isinstance(exponent, int) and exponent >= 0
     if whole and base.bit_length() * exponent <= _MAX_BITS:
         return base**exponent
     return math.pow(base, exponent)
+
+
+_ARITHMETIC: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: _multiply,
+    ast.Pow: _power,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def _known(apply: Callable[[Any, Any], bool], otherwise: bool) -> Callable[[Any, Any], bool]:
+    """A comparison that is not made between what cannot be compared."""
+
+    def compare(left: Any, right: Any) -> bool:
+        try:
+            return apply(left, right)
+        except TypeError:
+            return otherwise
+
+    return compare
+
+
+_KNOWN = {
+    kind: apply if kind in (ast.Eq, ast.NotEq) else _known(apply, kind is ast.NotIn)
+    for kind, apply in _COMPARISONS.items()
+}
 
 
 def _ordered(left: Any, right: Any) -> bool:

@@ -8,6 +8,9 @@ over.
 An edge that enters a nested scope begins it anew: ``round``, ``visits``, ``times`` and half-finished joins of the scope
 start from nothing. To the edges around it the scope is like one node, which has finished when one of its edges to `end`
 is taken and nothing in it acts next; it has run as often as it was entered.
+
+An edge to `end` ends its own branch: others go on. One with ``stop`` ends all of them: the episode, or the nested scope
+in whose file it stands, is over.
 """
 
 from __future__ import annotations
@@ -50,6 +53,8 @@ class _Way:
 
     def join(self, other: _Way) -> None:
         """Take the targets of another plain edge along."""
+        if other.stop or (self.exits and not self.stop):
+            self.exits = other.exits
         self.targets = _in_order({*self.targets, *other.targets})
         self.enters = tuple(dict.fromkeys((*self.enters, *other.enters)))
         self.stop = self.stop or other.stop
@@ -139,7 +144,19 @@ class Routes:
 class Flow:
     """Where one episode stands."""
 
-    __slots__ = ("_entries", "_masks", "_routes", "_since", "_taken", "entered", "ready", "stop", "superstep", "visits")
+    __slots__ = (
+        "_ended",
+        "_entries",
+        "_masks",
+        "_routes",
+        "_since",
+        "_taken",
+        "entered",
+        "ready",
+        "stop",
+        "superstep",
+        "visits",
+    )
 
     def __init__(self, routes: Routes) -> None:
         self.ready: tuple[Node, ...] = routes.first
@@ -156,6 +173,8 @@ class Flow:
         self._masks = [0] * len(routes.groups)
         self._taken: dict[int, tuple[int, int]] = {}
         """Key of a way -> how often it was taken, and after which superstep last."""
+        self._ended = False
+        """A branch has come to `end`."""
         self._entries: dict[str, int] = {}
         """Scope -> how often it was entered."""
         self._since: dict[str, dict[str, int]] = {}
@@ -167,14 +186,25 @@ class Flow:
         """How often a node has finished since its scope was last entered."""
         return self._count(node, self._routes.own[node])
 
+    @property
+    def stuck(self) -> str:
+        """Why the walk is over although it never came to an end: what waits for what; empty if it is not so."""
+        if self.ready or self._ended or self.stop:
+            return ""
+        for group, mask in zip(self._routes.groups, self._masks, strict=True):
+            if mask:
+                done = [name for place, name in enumerate(group.sources) if mask >> place & 1]
+                missing = [name for name in group.sources if name not in done]
+                names = [f"'{node.name}'" for node in group.plain.targets] if group.plain else []
+                then = " and ".join(names) or "the end"
+                return f"{then} waits for '{missing[0]}', which did not act (only '{done[0]}' did)"
+        return ""
+
     def advance(self, values: Mapping[str, Any] = _NOTHING) -> None:
-        """The nodes in ``ready`` have acted: go on to the next superstep.
+        """The nodes in ``ready`` have acted: go on to the next superstep. A condition that is none does not hold.
 
         Args:
             values: what conditions may name, beside ``round`` and ``visits``: ``NODE.field`` -> value.
-
-        Raises:
-            ConfigError: a condition has no value.
         """
         routes, masks, visits = self._routes, self._masks, self.visits
         fired: list[int] = []
@@ -198,13 +228,16 @@ class Flow:
             fired = self._finish(ways, left) if left else []
         self._go(ways)
 
-    def _finish(self, ways: Sequence[_Way], left: list[_Way]) -> list[int]:
+    def _finish(self, ways: list[_Way], left: list[_Way]) -> list[int]:
         """The groups that had waited only for nested scopes of which nothing acts any more."""
         complete = []
         for scope in sorted({way.exits for way in left}, key=len, reverse=True):  # inner ones first
             inside = self._routes.inside[scope].nodes
+            if any(way.stop for way in left if way.exits == scope):
+                ways[:] = [way for way in ways if way.scope != scope and not way.scope.startswith(f"{scope}.")]
             if any(node.name in inside for way in ways for node in way.targets):
                 continue
+                left[:] = [way for way in left if not way.exits.startswith(f"{scope}.")]
             left[:] = [way for way in left if way.exits != scope]
             for number, bit, full in self._routes.finishes[scope]:
                 before = self._masks[number]
@@ -217,6 +250,10 @@ class Flow:
 
     def _go(self, ways: Sequence[_Way]) -> None:
         """Take ways together."""
+        if stopping := [way for way in ways if way.stop and not way.exits]:
+            self.stop, self.ready, self.entered = stopping[0].stop, (), ()
+            return
+        self._ended = self._ended or any(not way.targets for way in ways)
         if len(ways) == 1:
             self.ready, enters = ways[0].targets, ways[0].enters
         else:
@@ -224,8 +261,6 @@ class Flow:
             enters = tuple(dict.fromkeys(scope for way in ways for scope in way.enters))
         if enters or self.entered:
             self._enter(enters)
-        if not self.ready:
-            self.stop = next((way.stop for way in ways if way.stop), "")
 
     def _leave(self, group: _Group, values: Mapping[str, Any]) -> _Way | None:
         """The way that is taken when all sources of a group have finished."""

@@ -59,6 +59,11 @@ def _clip(value: float, low: float, high: float) -> float:
     return max(low, min(high, value))
 
 
+def _round(value: float, digits: int = 0) -> float:
+    """``value`` to so many digits, a whole number without; beyond 400 nothing changes any more."""
+    return round(value) if digits == 0 and isinstance(digits, int) else round(value, max(-400, min(400, digits)))
+
+
 def _agreement(values: Sequence[Any]) -> float:
     """Share of the most frequent value among all entries; an abstention agrees with nobody."""
     return max(tally(values).values(), default=0) / len(values) if values else 0.0
@@ -79,6 +84,15 @@ def _mean(values: Sequence[Any]) -> float | None:
     return sum(given) / len(given) if given else None
 
 
+def _median(values: Sequence[Any]) -> float | None:
+    """The middle of the numbers; of an even count, the mean of the two in the middle."""
+    given: list[float] = sorted(_given(values))
+    half = len(given) // 2
+    if not given:
+        return None
+    return given[half] if len(given) % 2 else (given[half - 1] + given[half]) / 2
+
+
 FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int]] = {
     "tanh": (math.tanh, 1, 1),
     "exp": (math.exp, 1, 1),
@@ -87,7 +101,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int]] = {
     "abs": (abs, 1, 1),
     "min": (min, 2, 20),
     "max": (max, 2, 20),
-    "round": (round, 1, 2),
+    "round": (_round, 1, 2),
     "clip": (_clip, 3, 3),
 }
 """Name -> function of numbers, least and largest count of arguments."""
@@ -99,6 +113,7 @@ GROUPS: Mapping[str, tuple[Callable[..., Any], int]] = {
     "len": (len, 1),
     "sum": (lambda values: sum(_given(values)), 1),
     "mean": (_mean, 1),
+    "median": (_median, 1),
     "any": (any, 1),
     "all": (all, 1),
     "min": (lambda values: min(_given(values), default=None), 1),

@@ -54,7 +54,7 @@ class Scope:
     fields: tuple[str, ...]
     """Task fields, optional ones included."""
     lists: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What nodes may draw from, beside task fields."""
+    """What nodes may draw from, beside task fields, and templates may show."""
     bound: dict[str, Template | tuple[Template, ...]] = field(default_factory=dict)
     """Field -> how it is made when the scope is entered, from names of ``parent``; other fields are the parent's."""
     parent: Scope | None = None
@@ -153,6 +153,8 @@ class Node:
     """Not even its speaker has the turn in mind later (``to: nobody``)."""
     group: str = ""
     """Name in the file, with its scope; several nodes share it where a counted role acts."""
+    in_turn: bool = False
+    """The nodes of its group act one after the other, each after the one before it."""
     about: tuple[str, ...] = ()
     """Nodes that a critique, revision, tool, check, vote or selection is about."""
     about_many: bool = False

@@ -7,15 +7,16 @@ work is done in `arena.protocols.compiler`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from arena.protocols.compiler.build import build
+from arena.protocols.compiler.build import build, rebuild
 from arena.protocols.compiler.sources import LIBRARY, Sources, find_protocol
 from arena.protocols.documents import Document, read_document
 from arena.protocols.graph import Protocol
 
-__all__ = ["compile_document", "library", "load_protocol"]
+__all__ = ["compile_document", "library", "load_protocol", "restore_protocol", "sources_of"]
 
 
 def library() -> dict[str, str]:
@@ -42,3 +43,19 @@ def load_protocol(name_or_path: str | Path, params: Mapping[str, Any] | None = N
 def compile_document(document: Document, params: Mapping[str, Any] | None = None) -> Protocol:
     """Compile a parsed protocol file; see `load_protocol`."""
     return build(document, dict(params or {}), Sources())
+
+
+def sources_of(protocol: Protocol) -> dict[str, Any]:
+    """The texts of all files that a protocol was compiled from, and its params, for JSON; see `restore_protocol`."""
+    file, text, texts, params = cast("partial[Protocol]", protocol.rebuild).args
+    return {"file": file, "text": text, "texts": texts, "params": params}
+
+
+def restore_protocol(sources: Mapping[str, Any]) -> Protocol:
+    """Compile what `sources_of` gave, wherever the files are now and whatever they hold.
+
+    Raises:
+        SourceError: the language has changed since.
+    """
+    texts = {name: (file, text) for name, (file, text) in sources["texts"].items()}
+    return rebuild(sources["file"], sources["text"], texts, sources["params"])

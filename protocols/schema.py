@@ -173,6 +173,9 @@ class NodeFile(_File):
     """The form that the turn must have."""
     retries: Whole = 0
     """How often a turn that cannot be read is asked for again."""
+    in_turn: bool = False
+    """The seats of a role with ``count`` act one after the other, from the first to the last, and each hears those
+    before it; otherwise all act at once. Edges lead to the first seat, and on from the last."""
     claims: bool = False
     """The chosen answer becomes the one that the role argues; a seat that held it, without a claim, takes the
     other's."""
@@ -277,7 +280,7 @@ class ProtocolFile(_File):
     params: dict[str, int | float | bool | str] = {}
     """Name -> default value; overridable when the protocol is loaded."""
     lists: dict[Variable, list[str]] = {}
-    """Name -> texts that nodes may ``draw`` from."""
+    """Name -> texts that nodes may ``draw`` from, and templates may show: ``{{ personas[number - 1] }}``."""
     fields: list[FieldName] = []
     """What a task must bring; a trailing '?' marks an optional field."""
     roles: dict[str, RoleFile] = Field(min_length=1)
@@ -301,6 +304,15 @@ class ProtocolFile(_File):
     """When an episode is stopped at the latest."""
 
 
+def _or_nothing(shape: dict[str, Any]) -> dict[str, Any]:
+    """The shape of a value that a file with ``extends`` may also leave empty, to take it away."""
+    if {"type": "null"} in shape.get("anyOf", []):
+        return shape
+    about: dict[str, Any] = {key: shape[key] for key in ("title", "description", "default") if key in shape}
+    inside = {key: value for key, value in shape.items() if key not in about}
+    return {**about, "anyOf": [*inside.pop("anyOf", [inside]), {"type": "null"}]}
+
+
 def protocol_schema() -> dict[str, Any]:
     """The JSON Schema of protocol files, as editors read it."""
     schema = ProtocolFile.model_json_schema()
@@ -308,7 +320,11 @@ def protocol_schema() -> dict[str, Any]:
     needed = schema.pop("required")
     schema["anyOf"] = [{"required": needed}, {"required": ["name", "extends"]}]
     for part in (schema, *schema["$defs"].values()):
-        for field in part.get("properties", {}).values():
-            if isinstance(inside := field.get("additionalProperties"), dict) and "$ref" in inside:
-                field["additionalProperties"] = {"anyOf": [inside, {"type": "null"}]}
+        for name, field in part.get("properties", {}).items():
+            if isinstance(inside := field.get("additionalProperties"), dict):
+                field["additionalProperties"] = _or_nothing(inside)
+            if isinstance(inside := field.get("patternProperties"), dict):
+                field["patternProperties"] = {pattern: _or_nothing(shape) for pattern, shape in inside.items()}
+            if part is not schema or name not in ("name", "roles", "nodes", "edges"):
+                part["properties"][name] = _or_nothing(field)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -4,6 +4,8 @@ A template may show names, choose with ``if``, repeat with ``for`` (two deep) an
 cannot call, import, define or assign anything, so a protocol from a stranger can do no more than write text. What it
 shows is data: ``{{`` inside a task's text stays text. A dot reads a mapping by key, never an attribute of an object:
 ``{{ draft.text }}``. Templates that only put texts together, which is what turns are cued with, run without Jinja.
+
+What somebody said (`arena.protocols.inert.Said`) never begins a line of the result: it is moved right there.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ from typing import Any, TypeAlias
 
 import jinja2
 from jinja2 import meta, nodes
+from jinja2.filters import make_attrgetter
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
 
 from arena.protocols.errors import ConfigError, LanguageError, suggest
+from arena.protocols.inert import Said, as_said, begins_line, join, settle
 from arena.protocols.members import ITEM, find_members
 
-__all__ = ["FILTERS", "Template"]
+__all__ = ["FILTERS", "Template", "shown_number"]
 
 _Piece: TypeAlias = Callable[[Mapping[str, Any]], str]
 
@@ -33,6 +38,11 @@ FILTERS = (
     *("sort", "title", "trim", "unique", "upper", "wordcount"),
 )
 """Filters that a template may use."""
+
+_KEEPING = ("capitalize", "lower", "title", "trim", "upper")
+"""Filters that make a text of a text: of what was said, something that was said."""
+_JOIN = "~"
+"""The operator as a filter; users cannot write that name."""
 
 _TESTS = ("defined", "undefined", "none", "even", "odd", "string", "number", "sequence", "mapping", "divisibleby")
 _ALLOWED = (
@@ -69,10 +79,15 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def __init__(self) -> None:
         super().__init__(
-            undefined=jinja2.StrictUndefined, keep_trailing_newline=False, trim_blocks=True, lstrip_blocks=True
+            undefined=jinja2.StrictUndefined,
+            keep_trailing_newline=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=_shown,
         )
         self.globals.clear()
-        self.filters = {name: self.filters[name] for name in FILTERS}
+        kept = {name: self.filters[name] for name in FILTERS}
+        self.filters = kept | {name: _keeping(kept[name]) for name in _KEEPING} | {"join": _join, _JOIN: join}
         self.tests = {name: test for name, test in self.tests.items() if name in _TESTS or not name.isidentifier()}
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -93,6 +108,41 @@ class _Environment(ImmutableSandboxedEnvironment):
             except (LookupError, TypeError):
                 pass
         return self.undefined(obj=obj, name=argument)
+
+
+def _shown(value: Any) -> Any:
+    """What is written in place of a value."""
+    if type(value) is float:
+        return shown_number(value)
+    return value.shown if isinstance(value, Said) else value
+
+
+def shown_number(value: float) -> str:
+    """Six decimals, or six digits of a number that is smaller than one: nobody wants to be told seventeen."""
+    return str(round(value, 6) if abs(value) >= 1 else float(f"{value:.6g}"))
+
+
+def _keeping(plain: Callable[..., str]) -> Callable[..., str]:
+    def keeping(value: Any, *arguments: Any) -> str:
+        text = plain(value, *arguments)
+        return Said(text) if isinstance(value, Said) else text
+
+    return keeping
+
+
+@jinja2.pass_environment
+def _join(environment: jinja2.Environment, value: Any, separator: Any = "", attribute: Any = None) -> str:
+    items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
+    return join(items, str(separator))
+
+
+class _Joins(NodeTransformer):
+    """``a ~ b`` by a filter of our own, which knows what was said."""
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        joined = nodes.Filter(nodes.List(node.nodes), _JOIN, [], [], None, None, lineno=node.lineno)
+        return joined.set_environment(_ENVIRONMENT)
 
 
 _ENVIRONMENT = _Environment()
@@ -132,8 +182,17 @@ class Template:
         Raises:
             ConfigError: a name is missing, a value does not fit, or the text is longer than a million characters.
         """
-        if self._constant is not None:
-            return self._constant
+        return settle(self._fill(names)) if self._constant is None else self._constant
+
+    def said(self, names: Mapping[str, Any]) -> str:
+        """The text, to be shown by another template: `Said` if it begins with what was said.
+
+        Raises:
+            ConfigError: as for a call.
+        """
+        return as_said(self._fill(names)) if self._constant is None else self._constant
+
+    def _fill(self, names: Mapping[str, Any]) -> str:
         try:
             if self._pieces is not None:
                 text = "".join([piece if isinstance(piece, str) else piece(names) for piece in self._pieces])
@@ -229,7 +288,7 @@ def name_offset(source: str, name: str) -> int:
 
 def _compile(tree: nodes.Template, source: str) -> jinja2.Template:
     try:
-        return _ENVIRONMENT.from_string(tree)
+        return _ENVIRONMENT.from_string(_Joins().visit(tree))
     except (jinja2.TemplateError, RecursionError, SyntaxError, MemoryError, ValueError, OverflowError) as error:
         raise LanguageError(f"not a template: {getattr(error, 'message', None) or 'too complex'}") from None
 
@@ -252,18 +311,20 @@ def _pieces(tree: nodes.Template) -> tuple[str | _Piece, ...] | None:
         if not isinstance(output, nodes.Output):
             return None
         for node in output.nodes:
-            piece = _piece(node)
+            before = found[-1] if found else ""
+            piece = _piece(node, begins=not isinstance(before, str) or begins_line(before))
             if piece is None:
                 return None
             found.append(piece)
     return tuple(found)
 
 
-def _piece(node: nodes.Node) -> str | _Piece | None:
+def _piece(node: nodes.Node, *, begins: bool) -> str | _Piece | None:
+    """A part of the template; ``begins``: a line may begin here, and so what was said needs its mark."""
     if isinstance(node, nodes.TemplateData):
         return node.data
     if isinstance(node, nodes.Name):
-        return _show(node.name)
+        return _show(node.name, begins=begins)
     if isinstance(node, nodes.Getitem | nodes.Getattr):
         return _show_item(*path) if (path := _lookups(node)) else None
     if isinstance(node, nodes.Filter) and isinstance(node.node, nodes.Name) and node.name == "join" and not node.kwargs:
@@ -287,10 +348,19 @@ def _lookups(node: nodes.Node) -> tuple[Any, ...] | None:
     return (node.name, *reversed(keys))
 
 
-def _show(name: str) -> _Piece:
+def _text(value: Any) -> str:
+    if type(value) is str:
+        return value
+    return str(_shown(value))
+
+
+def _show(name: str, *, begins: bool) -> _Piece:
+    if begins:
+        return lambda names: _text(names[name])
+
     def show(names: Mapping[str, Any]) -> str:
         value = names[name]
-        return value if type(value) is str else str(value)
+        return value if isinstance(value, str) else str(_shown(value))
 
     return show
 
@@ -303,14 +373,14 @@ def _show_item(name: str, *keys: Any) -> _Piece:
                 value = value[key]
             except (LookupError, TypeError):
                 raise ConfigError(f"'{name}' has no item {key!r}") from None
-        return value if type(value) is str else str(value)
+        return _text(value)
 
     return show
 
 
 def _show_joined(name: str, separator: str) -> _Piece:
     def show(names: Mapping[str, Any]) -> str:
-        return separator.join(map(str, names[name]))
+        return _text(join(names[name], separator))
 
     return show
 

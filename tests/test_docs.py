@@ -3,7 +3,7 @@
 A block is run when an HTML comment stands right above it: ``test`` runs it (Python, or console lines after ``$``, whose
 printed lines must come in that order), ``test: exit=2`` runs lines that must fail so, ``test: file=NAME`` writes it to
 a file for the blocks below. ``fragment`` marks YAML that is only part of a file; it is parsed. All blocks of a document
-share one folder.
+share one folder; a picture that they draw must be the one that the document shows.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _BLOCK = re.compile(
     r"```(?P<kind>\w*)\n(?P<text>.*?)^```$",
     re.M | re.S,
 )
+_PICTURE = re.compile(r"!\[[^]]*\]\(([^)\s]+)\)")
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -94,6 +95,9 @@ def test_the_blocks_of_a_document_do_what_it_says(document: Path, tmp_path: Path
                 printed = iter(line.strip() for line in run(arguments, tmp_path, block.exit).splitlines())
                 for line in expected:
                     assert any(line in out for out in printed), f"{document.name}:{block.line}: not printed: {line}"
+    for picture in _PICTURE.findall(document.read_text(encoding="utf-8")):
+        if (drawn := tmp_path / picture).exists():
+            assert drawn.read_bytes() == (document.parent / picture).read_bytes(), f"{picture} is drawn otherwise now"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

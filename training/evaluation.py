@@ -16,7 +16,15 @@ from arena.engine import Engine, Plan
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.records import Episode, Task
 from arena.ratings import CrossPlay, Rating
-from arena.running import Accuracy, accuracy, bad_quote_share, balanced_plans, play_stored, record_tasks
+from arena.running import (
+    Accuracy,
+    accuracy,
+    bad_quote_share,
+    balanced_plans,
+    play_stored,
+    record_protocol,
+    record_tasks,
+)
 from arena.seeds import derive_seed
 from arena.statistics import Interval, clustered_proportion
 from arena.store import RunHandle
@@ -125,6 +133,7 @@ def evaluate(
                 accuracy(episodes, {t.id: t for t in tasks}), bad_quote_share(episodes), protocol.name
             )
     protocol = load_protocol(recipe.protocol, recipe.params)
+    record_protocol(run, protocol)
     ratings, cross, note = _tournament(protocol, tasks[: config.tournament], generations, stage)
     exploitability = _exploit(protocol, tasks[: config.exploiter_tasks], generations, stage)
     return Results(results, ratings, cross, note, exploitability)

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from arena.charts import Series
-from arena.protocols import load_protocol
 from arena.protocols.draw import to_svg
 from arena.protocols.errors import StoreError
 from arena.protocols.records import Episode
 from arena.ratings import CrossPlay, rating_of
 from arena.report import Arm, Curve, ReportData, Section, Transcript, transcript_of, write_report
-from arena.running import stored_tasks
+from arena.running import stored_protocol, stored_tasks
 from arena.statistics import Interval
 from arena.store import RunHandle, Store
 from arena.training.recipe import Recipe
@@ -71,8 +70,8 @@ def training_section(folder: Path) -> tuple[Section, Plain]:
     except FileNotFoundError as error:
         raise StoreError(f"{folder} holds no finished training run: {error.filename} is missing") from error
     recipe = Recipe.model_validate(identity["recipe"])
-    protocol = load_protocol(recipe.protocol, recipe.params)
     with Store.open(folder, create=False) as store:
+        protocol = stored_protocol(store.run())
         transcripts = _transcripts(recipe, store.run(), results)
     arms = results["arms"]
     section = Section(

@@ -121,15 +121,18 @@ def _extend(sequence: TrainingSequence, episode: Episode, turn: Turn, ordinal: i
     ids.extend(span.ids)
     if first is None:
         return
+    # A token without an alternative has nothing to learn: it is context.
+    own = [n for n in range(first, len(span.ids)) if span.allowed is None or len(span.allowed[n]) > 1]
     if sequence.logps is not None:
-        _add_logps(sequence, episode, turn, first)
+        _add_logps(sequence, episode, turn, own)
         if span.allowed is not None:
-            sequence.allowed.update(enumerate(span.allowed[first:], start=len(sequence.positions)))
-    sequence.positions.extend(range(start + first, len(ids)))
-    sequence.turns.extend([ordinal] * (len(span.ids) - first))
+            numbers = range(len(sequence.positions), len(sequence.positions) + len(own))
+            sequence.allowed.update(zip(numbers, (span.allowed[n] for n in own), strict=True))
+    sequence.positions.extend([start + n for n in own])
+    sequence.turns.extend([ordinal] * len(own))
 
 
-def _add_logps(sequence: TrainingSequence, episode: Episode, turn: Turn, first: int) -> None:
+def _add_logps(sequence: TrainingSequence, episode: Episode, turn: Turn, own: Sequence[int]) -> None:
     span = turn.tokens
     assert span is not None
     assert sequence.logps is not None
@@ -150,7 +153,7 @@ def _add_logps(sequence: TrainingSequence, episode: Episode, turn: Turn, first: 
             f"{_place(episode, turn)}: temperature changes from {sequence.temperature:g} to {sampling.temperature:g}; "
             "keep one temperature for a role"
         )
-    sequence.logps.extend(span.logps[first:])
+    sequence.logps.extend([span.logps[n] for n in own])
 
 
 def _place(episode: Episode, turn: Turn) -> str:

@@ -31,6 +31,8 @@ __all__ = ["Job", "Limits", "RunningBatch", "running_batch"]
 
 _QUIET = 3
 """Turns of the event loop without a new request before a step."""
+_ROOM = 4
+"""Tokens of rows that grow, for each token that one forward pass of contexts may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Limits:
     max_batch: int
     """Most rows."""
     max_batch_tokens: int
-    """Most tokens (rows x width) in one forward pass of contexts."""
+    """Most tokens (rows x width) in one forward pass of contexts; rows that grow may hold `_ROOM` times as many."""
     cache_bytes: int
     """Memory for keys and values of earlier requests."""
 
@@ -71,6 +73,11 @@ class Job:
     def seen(self) -> Key:
         """The context with all drawn tokens that have been forwarded."""
         return Key(self.key.adapter, (*self.key.ids, *self.ids[:-1]))
+
+    @property
+    def most(self) -> int:
+        """Tokens that its row may come to hold."""
+        return len(self.key.ids) + self.request.max_tokens
 
     def take(self, token: int, logp: float) -> None:
         """One more token."""
@@ -213,6 +220,9 @@ class RunningBatch:
                     self._advance()
             except Exception as error:
                 self._fail(admitted, error)
+            except BaseException:
+                self._groups = []  # interrupted at any place, rows and jobs may not fit together any more
+                raise
             self._tell()
 
     @contextmanager
@@ -228,17 +238,20 @@ class RunningBatch:
     def _next(self) -> list[Job]:
         """Jobs that are admitted now, in the order in which they came."""
         found: list[Job] = []
-        room = self._limits.max_batch - sum(len(group.jobs) for group in self._groups)
+        rows = [job for group in self._groups for job in group.jobs]
+        count, widest = len(rows), max((job.most for job in rows), default=0)
         while self._waiting:
             job = self._waiting[0]
             if job.alone:
-                if not found and not self._groups:
+                if not found and not rows:
                     found.append(self._waiting.popleft())
                 break
             # One token is drawn at once and needs no row.
-            room -= job.request.max_tokens > 1
-            if room < 0:
-                break
+            if job.request.max_tokens > 1:
+                count, widest = count + 1, max(widest, job.most)
+                full = count > self._limits.max_batch or count * widest > _ROOM * self._limits.max_batch_tokens
+                if full and count > 1:
+                    break
             found.append(self._waiting.popleft())
         return found
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -40,11 +39,13 @@ def command(
 
 
 def _write(path: Path, lines: Iterator[str]) -> int:
-    """Write beside the target and rename, so that a half-written export never carries the name of a whole one."""
-    partial = path.with_name(path.name + ".partial")
-    count = 0
-    with partial.open("w", encoding="utf-8") as stream:
+    """Write the lines; how many there were."""
+    from arena.whole_files import write_whole
+
+    def write(stream: TextIO) -> int:
+        count = 0
         for count, line in enumerate(lines, 1):  # noqa: B007 - the last count is the result
             stream.write(line + "\n")
-    os.replace(partial, path)
-    return count
+        return count
+
+    return write_whole(path, write)

@@ -17,6 +17,7 @@ from arena.protocols.records import Episode, Task, Turn, TurnStatus, Verdict
 
 __all__ = ["Bar", "RunDisplay", "Transcripts", "verdict_line"]
 
+_MARGIN = "  \N{BOX DRAWINGS LIGHT VERTICAL} "
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 
 
@@ -127,7 +128,8 @@ class Transcripts:
         self._finished |= {episode.key: episode for episode in episodes}
         for episode in episodes:
             if episode.key not in self._waiting:  # nobody spoke
-                self._console.print(Text(f"\n{episode.task}", style="bold"))
+                self._console.print()
+                self._print(Text(visible(episode.task), style="bold"))
                 self._close(self._finished.pop(episode.key), None)
         while self._followed in self._finished:
             assert self._followed is not None
@@ -145,29 +147,29 @@ class Transcripts:
         self._followed = plan.key
         task = plan.task
         self._console.print()
-        self._console.print(Text(_margined(task.question or task.id), style="bold"))
+        self._print(Text(visible(task.question or task.id), style="bold"))
         if task.answers:
-            self._console.print(Text("  ".join(f"({i + 1}) {_margined(text)}" for i, text in enumerate(task.answers))))
+            self._print(Text("  ".join(f"({i + 1}) {visible(text)}" for i, text in enumerate(task.answers))))
 
     def _say(self, plan: Plan, turn: Turn) -> None:
         roles = list(plan.lineup)
         colour = _COLOURS[roles.index(turn.role) % len(_COLOURS)] if turn.role in roles else "white"
         argued = "" if turn.answer is None else f" for {visible(plan.task.answers[turn.answer])}"
         head = Text(f"{turn.role}{argued}: ", style=f"bold {colour}")
-        self._console.print(head.append(_margined(turn.text), style="not bold default"))
+        self._print(head.append(visible(turn.text), style="not bold default"))
         if notes := _notes(turn):
-            self._console.print(Text(f"  [{notes}]", style="dim"))
+            self._print(Text(f"  [{notes}]", style="dim"))
 
     def _close(self, episode: Episode, task: Task | None) -> None:
         for node, verdict in episode.verdicts.items():
-            self._console.print(Text(f"{node}: {verdict_line(verdict, task)}", style="bold"))
+            self._print(Text(f"{node}: {verdict_line(verdict, task)}", style="bold"))
         if episode.error is not None:
-            self._console.print(Text(f"stopped: {visible(episode.error)}", style="red"))
+            self._print(Text(f"stopped: {visible(episode.error)}", style="red"))
 
-
-def _margined(text: str) -> str:
-    """Visible, and later lines with a mark in the margin: they cannot pass for another turn or for the verdict."""
-    return visible(text).replace("\n", "\n  \N{BOX DRAWINGS LIGHT VERTICAL} ")
+    def _print(self, text: Text) -> None:
+        """With a mark before all lines but the first, written or wrapped: they cannot pass for another turn."""
+        for number, line in enumerate(text.wrap(self._console, max(20, self._console.width - len(_MARGIN)))):
+            self._console.print(Text(_MARGIN if number else "").append_text(line), soft_wrap=True)
 
 
 def _notes(turn: Turn) -> str:

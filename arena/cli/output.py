@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from unicodedata import category
 
 import typer
 from rich.console import Console
@@ -19,7 +19,9 @@ from rich.text import Text
 from arena.protocols.errors import ConfigError
 
 if TYPE_CHECKING:
+    from arena.passes import PassRate
     from arena.running import Accuracy
+    from arena.statistics import Interval
 
 __all__ = [
     "AsJson",
@@ -28,6 +30,7 @@ __all__ = [
     "console",
     "new_folder",
     "now",
+    "pass_rows",
     "print_json",
     "print_ratings",
     "print_table",
@@ -42,8 +45,6 @@ SetParams = Annotated[
 ]
 
 _WIDE = 10_000
-# C0 and C1 controls except tab and line feed, the bidirectional controls of Unicode, and halves of surrogate pairs.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Terminal(Console):
@@ -110,16 +111,39 @@ def print_ratings(ratings: Sequence[Mapping[str, Any]], note: str) -> None:
 
 def verdict_rows(accuracy: Accuracy) -> list[tuple[str, str]]:
     """How many verdicts can be used, why the others cannot, and the share that is right where tasks have labels."""
-    undecidable = ", ".join(f"{count} {status}" for status, count in accuracy.undecidable.items())
-    rows = [("verdicts", f"{accuracy.decidable} decidable" + (f"; {undecidable}" if undecidable else ""))]
+    ties = f", {accuracy.ties} of them ties" if accuracy.ties else ""
+    rows = [("verdicts", f"{accuracy.decidable} decidable{ties}{_reasons(accuracy.undecidable)}")]
     if (interval := accuracy.interval) is not None:
-        rows.append(("accuracy", f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"))
+        half = ", a tie counts half" if accuracy.ties else ""
+        rows.append(("accuracy", f"{_share(interval)}{half}"))
     return rows
 
 
+def pass_rows(passes: Mapping[str, PassRate]) -> list[tuple[str, str]]:
+    """For each check the share that passed it, and how many could not be checked."""
+    rows = []
+    for name, rate in passes.items():
+        share = "nothing was checked" if rate.interval is None else _share(rate.interval)
+        rows.append((f"passed {name}", share + _reasons(rate.unchecked, "not checked: ")))
+    return rows
+
+
+def _share(interval: Interval) -> str:
+    return f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}] of {interval.n}"
+
+
+def _reasons(counts: Mapping[str, int], what: str = "") -> str:
+    return f"; {what}{', '.join(f'{count} {reason}' for reason, count in counts.items())}" if counts else ""
+
+
 def visible(text: str) -> str:
-    """``text`` with control and direction-changing characters made visible, so that no model can steer a terminal."""
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """``text`` with all that prints as nothing, steers a terminal or turns lines round told by its number.
+
+    Line feeds, tabs and blanks of any width stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" or c.isprintable() or category(c) == "Zs" else f"\\u{ord(c):04x}" for c in text)
 
 
 def now() -> str:

@@ -16,6 +16,7 @@ from arena.cli.output import (
     SetParams,
     new_folder,
     now,
+    pass_rows,
     print_json,
     print_table,
     read_assignments,
@@ -26,6 +27,7 @@ from arena.protocols.errors import ConfigError
 if TYPE_CHECKING:
     from arena.protocols import Episode, Protocol, Task
     from arena.running import RunSummary
+    from arena.transcripts import Listener
 
 __all__ = ["RunFile", "command"]
 
@@ -99,6 +101,9 @@ def command(
     show: Annotated[
         int | None, typer.Option("--show", metavar="N", min=0, help="Print the first N transcripts in full at the end.")
     ] = None,
+    prompts: Annotated[
+        bool, typer.Option("--prompts", help="In transcripts, also all that each role and judge was told; --show 1.")
+    ] = False,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Most episodes at once.")] = 512,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="YAML file with any of these options.")
@@ -129,7 +134,10 @@ def command(
     from arena.cli.live import RunDisplay
     from arena.protocols import Budget
     from arena.running import RunConfig, run_episodes
+    from arena.transcripts import Listener
 
+    if prompts and show is None:
+        show = 1
     settings = RunConfig(
         protocol=chosen.protocol,
         tasks=chosen.tasks,
@@ -142,6 +150,7 @@ def command(
         split=chosen.split,
     )
     transcripts: list[str] = []
+    listener = Listener() if prompts else None
     with RunDisplay(quiet=as_json or show is not None) as display:
         summary = run_episodes(
             settings,
@@ -153,7 +162,9 @@ def command(
             on_start=display.start,
             on_turn=display.turn,
             on_batch=display.batch,
-            on_end=partial(_keep_transcripts, transcripts, show or 0),
+            on_end=partial(_keep_transcripts, transcripts, show or 0, listener),
+            listener=listener,
+            listened=show or 0,
         )
     if as_json:
         usage = [{**asdict(replace(each, price=None)), "cost": each.cost} for each in summary.usage]
@@ -164,14 +175,25 @@ def command(
         for text in transcripts:
             typer.echo(text)
         _show(summary)
+    if summary.episodes and summary.failed == summary.episodes:
+        raise typer.Exit(1)
 
 
 def _keep_transcripts(
-    kept: list[str], most: int, protocol: Protocol, episodes: list[Episode], tasks: Mapping[str, Task]
+    kept: list[str],
+    most: int,
+    listener: Listener | None,
+    protocol: Protocol,
+    episodes: list[Episode],
+    tasks: Mapping[str, Task],
 ) -> None:
     from arena.transcripts import format_episode
 
-    kept += [format_episode(episode, protocol, tasks[episode.task]) for episode in episodes[:most]]
+    asks, views = (listener.asks, listener.views) if listener else ((), {})
+    for episode in episodes[:most]:
+        kept.append(format_episode(episode, protocol, tasks[episode.task], asks, views))
+        if listener and episode.turns and not any(ask.episode == episode.key for ask in asks):
+            kept.append("What the roles were told is not shown, since this episode was played before.\n")
 
 
 def _read(path: Path | None) -> RunFile:
@@ -226,18 +248,24 @@ def _show(summary: RunSummary) -> None:
     rows = [
         ("episodes", f"{summary.episodes}" + (f", {summary.failed} of them failed" if summary.failed else "")),
         ("turns", ", ".join(f"{count} {status}" for status, count in summary.turns.items()) or "none"),
-        *verdict_rows(summary.accuracy),
+        *(verdict_rows(summary.accuracy) if summary.accuracy else ()),
+        *pass_rows(summary.passes),
     ]
-    if set(summary.stops) != {"end"}:
-        rows.append(("stopped by", ", ".join(f"{reason}: {count}" for reason, count in summary.stops.items()) or "-"))
+    if summary.first_error:
+        rows.insert(1, ("first error", summary.first_error))
+    if summary.stops.keys() - {"end"}:
+        rows.append(("stopped by", ", ".join(f"{reason}: {count}" for reason, count in summary.stops.items())))
     rows += [(f"won by {role}", f"{count}") for role, count in summary.wins.items()]
     typer.echo("")
     print_table(["run", str(summary.out)], rows)
+    for note in summary.notes:
+        typer.echo(f"note: {note}")
     for usage in summary.usage:
         typer.echo(str(usage))
     if summary.stopped:
         typer.echo(
             f"\nThe run was stopped ({summary.stopped}) with {summary.missing} of its episodes unplayed. "
-            f"Go on by --resume --out {summary.out} and a larger budget."
+            f"Go on by --resume --out {summary.out}"
+            + ("." if summary.stopped.startswith("cancelled") else " and a larger budget.")
         )
     typer.echo(f"\narena report {summary.out}    arena export {summary.out}")

@@ -18,7 +18,17 @@ def _protocol(path: Path) -> str:
     from arena.protocols import load_protocol
 
     protocol = load_protocol(path)
-    return f"protocol {protocol.name}: {len(protocol.roles)} roles, {len(protocol.nodes)} nodes"
+    own = [role for role in protocol.roles.values() if role.scope is protocol.scope]
+    roles, seats = len({role.group for role in own}), len(protocol.roles)
+    written = {node.group for node in protocol.nodes.values() if node.scope is protocol.scope}
+    written |= {scope.group for scope in protocol.scopes.values() if scope.parent is protocol.scope}
+    nodes, all_nodes = len(written), len(protocol.nodes)
+    unfolded = f" (unfolded: {seats} and {all_nodes})" if (seats, all_nodes) != (roles, nodes) else ""
+    return f"protocol {protocol.name}: {_many(roles, 'role')}, {_many(nodes, 'node')}{unfolded}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _recipe(path: Path) -> str:

@@ -50,6 +50,10 @@ class Games(Protocol):
         """A few steps of games that can go on: requests to be answered from afar."""
         ...
 
+    def expire(self, request: Request) -> None:
+        """The time of its episode is over: what it asked for is not waited for any longer."""
+        ...
+
     def go_on(self, request: Request, result: Any) -> list[Request]:
         """A result has come: what its game asks for next."""
         ...
@@ -87,17 +91,37 @@ class Afar:
                 request, *others = following
                 for other in others:
                     self.start(other)
-                if isinstance(request, Say):
-                    result: Any = await self._act(request)
-                elif isinstance(request, Rate):
-                    result = await self._verdict(request)
+                left = request.move.game.seconds_left
+                if left is None:
+                    following = self._games.go_on(request, await self._answer(request))
                 else:
-                    result = await self._loop.run_in_executor(self._executor(), cast(Run, request).program)
-                following = self._games.go_on(request, result)
+                    following = await self._in_time(request, left)
                 self._look()
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # whatever an agent raises: nothing may be waited for in vain
             self._fail(error)
         del self._tasks[key]
+
+    async def _answer(self, request: Request) -> Any:
+        if isinstance(request, Say):
+            return await self._act(request)
+        if isinstance(request, Rate):
+            return await self._verdict(request)
+        return await self._loop.run_in_executor(self._executor(), cast(Run, request).program)
+
+    async def _in_time(self, request: Request, left: float) -> list[Request]:
+        """Wait for an answer no longer than its episode may last."""
+        limit = asyncio.timeout(max(0.0, left))
+        try:
+            async with limit:
+                result = await self._answer(request)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self._games.expire(request)
+            return []
+        return self._games.go_on(request, result)
 
     async def _act(self, request: Say) -> Act:
         agent: AsyncAgent = request.agent  # type: ignore[assignment]
@@ -105,7 +129,11 @@ class Afar:
             act = await agent.answer(request.ask)
         except FAULTS as error:
             return failed_act(error)
-        if type(act) is not Act or type(act.text) is not str:
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            return failed_act(error)
+        if type(act) is not Act or type(act.text) is not str or type(act.thinking) is not str:
             check_acts(agent.name, (act,), 1)
         return act
 
@@ -114,6 +142,10 @@ class Afar:
         try:
             verdict = await judge.verdict(request.view)
         except FAULTS as error:
+            return failed_verdict(judge, error)
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
             return failed_verdict(judge, error)
         check_verdict(judge, request.view, verdict)
         return verdict
@@ -212,6 +244,12 @@ class Afar:
         loop.close()
 
 
+def _is_cancelled() -> bool:
+    """Whether the present task is to end; else a client inside an agent gave something of its own up."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _in_a_loop() -> bool:
     try:
         asyncio.get_running_loop()
@@ -233,5 +271,8 @@ def check_acts(name: str, acts: Any, count: int) -> None:
     """
     if not isinstance(acts, Sequence) or not all(isinstance(act, Act) and isinstance(act.text, str) for act in acts):
         raise BackendError(f"agent '{name}' answered with something else than a list of acts with texts")
+    for act in acts:
+        if not isinstance(act.thinking, str) or not isinstance(act.status, TurnStatus):
+            raise BackendError(f"agent '{name}' gave an act with thinking that is no text, or a status that is none")
     if len(acts) != count:
         raise BackendError(f"agent '{name}' answered {len(acts)} of {count} asks")

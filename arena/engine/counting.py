@@ -10,6 +10,7 @@ from arena.engine.rating import Candidate, best, rate
 from arena.engine.requests import Steps
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Turn, TurnStatus, Verdict
+from arena.protocols.templates import shown_number
 from arena.protocols.votes import combine_verdicts, count_votes, vote_verdict
 
 if TYPE_CHECKING:
@@ -75,15 +76,27 @@ def select(move: Move) -> Steps[None]:
     """Say the best of the named nodes' last turns again."""
     game, station = move.game, move.station
     node = station.node
-    offered = game.standing(node.about)
-    if not offered:
+    standing = game.standing(node.about)
+    if not standing:
         raise move.fail("", ConfigError("there is nothing to select from"))
+    offered = [turn for turn in standing if turn.status is not TurnStatus.REFUSED]
+    if not offered:
+        move.turns = [_nothing(move, standing)]
+        return
     candidates = [Candidate(turn, _answer_of(move, turn)) for turn in offered]
     assert node.value is not None
     values = yield from rate(move, candidates, node.value, frozenset(turn.index for turn in offered))
     place = best(candidates, values)
     chosen = offered[place]
-    move.turns = [_again(move, chosen, offered, place, values[place])]
+    move.turns = [_again(move, chosen, standing, standing.index(chosen), values[place])]
+
+
+def _nothing(move: Move, standing: list[Turn]) -> Turn:
+    """All that could be picked was refused."""
+    turn = move.turn(move.station.seat, "", TurnStatus.REFUSED)
+    turn.fields = {"picked": None, "value": None}
+    turn.about, turn.audience = tuple(each.index for each in standing), ()
+    return turn
 
 
 def _again(move: Move, chosen: Turn, offered: list[Turn], place: int, value: float | None) -> Turn:
@@ -123,7 +136,9 @@ def compute(move: Move) -> Steps[None]:
         if isinstance(value, str) and value not in expression.literals:
             raise move.fail(f"{name}: ", ConfigError(f"'{expression.source}' gives a text that does not stand in it"))
         fields[name] = value
-    text = ", ".join(f"{name} = {value}" for name, value in fields.items())
+    text = ", ".join(
+        f"{name} = {shown_number(value) if type(value) is float else value}" for name, value in fields.items()
+    )
     turn = move.turn(station.seat, said(move, fields, text), TurnStatus.OK)
     turn.fields = fields
     if node.say is None:

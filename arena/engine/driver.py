@@ -196,14 +196,24 @@ class Driver:
         """A result has come: its game can go on."""
         move = request.move
         move.answer(request.place, result)
-        if move.waiting == 0:
+        if move.waiting == 0 and not move.game.finished:
             self._ready[move.game.number] = move.game
 
     def go_on(self, request: Request, result: Any) -> list[Request]:
         """A result has come from afar: let its game go on at once; what it asks for from afar next."""
         move = request.move
+        if move.game.finished:
+            return []
         move.answer(request.place, result)
         return [] if move.waiting else self._proceed(move.game)
+
+    def expire(self, request: Request) -> None:
+        """The time of its episode is over: what it asked for is not waited for any longer."""
+        game = request.move.game
+        if not game.finished:
+            game.expire()
+            self._in_flight -= 1
+            self._finished.append(game.episode)
 
     def slice(self) -> list[Request]:
         """A few steps between two looks at the event loop: requests to be answered from afar."""

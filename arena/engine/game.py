@@ -19,9 +19,10 @@ from arena.engine.speaking import sampled_tokens
 from arena.engine.tables import Table
 from arena.engine.transcript import Transcript
 from arena.protocols.errors import ConfigError, suggest
+from arena.protocols.inert import INDENT, Said, inert
 from arena.protocols.quotes import mark_quotes
 from arena.protocols.records import Task, Turn, TurnStatus, Verdict
-from arena.values import READABLE, VERDICT_FIELDS, turn_value
+from arena.values import VERDICT_FIELDS, turn_value
 
 if TYPE_CHECKING:
     from arena.engine.house import House, Station
@@ -57,6 +58,17 @@ class Game(Transcript):
         except EpisodeError as fault:
             self._stop("error", str(fault))
         return requests
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of the episode's budget."""
+        seconds = self.house.protocol.budget.seconds
+        return None if seconds is None else seconds - (self.house.clock() - self.started)
+
+    def expire(self) -> None:
+        """The time is over; what is asked for in the present superstep is not waited for, and leaves no turn."""
+        self.moves = []
+        self._stop("seconds budget")
 
     def _stop(self, reason: str, error: str | None = None) -> None:
         self.finished = True
@@ -142,12 +154,10 @@ class Game(Transcript):
 
     def _walk_on(self) -> None:
         flow = self.flow
-        try:
-            flow.advance(self.values)
-        except ConfigError as error:
-            raise EpisodeError(f"condition of an edge: {error}") from error
+        flow.advance(self.values)
         if not flow.ready:
-            self._stop(flow.stop or "end")
+            stuck = flow.stuck
+            self._stop("stuck" if stuck else flow.stop or "end", stuck or None)
         elif flow.entered:
             self._enter(flow.entered)
 
@@ -158,12 +168,14 @@ class Game(Transcript):
         turns.append(turn)
         read = turn.kept and (turn.audience is None or len(turn.audience) > 0)
         # What nobody reads may still be named by its own speaker's prompts.
-        marked = mark_quotes(move.station.quote, turn.text, turn.quotes)
+        refused = turn.status is TurnStatus.REFUSED
+        marked = "" if refused else mark_quotes(move.station.quote, turn.text, turn.quotes)
         self.marked.append(marked)
-        self.heard.append(Message("heard", self._rendered(move, turn, marked)) if read else None)
+        self.argued.append(self._argued(move.station, turn))
+        self.heard.append(self._message(move, turn, marked) if read else None)
         if turn.kept:
             self.last[node.name] = turn
-            if turn.replaces is not None and turn.status in READABLE:
+            if turn.replaces is not None:
                 self.revised[turn.replaces] = turn
         tokens = sampled_tokens(turn)
         self.tokens += tokens
@@ -176,24 +188,40 @@ class Game(Transcript):
         if self.on_turn is not None:
             self.on_turn(self.plan, turn)
 
-    def _rendered(self, move: Move, turn: Turn, marked: str) -> str:
+    def _message(self, move: Move, turn: Turn, marked: str) -> Message | None:
         """The turn as its readers are told it."""
         station = move.station
-        names: dict[str, Any] = {"role": station.voice, "text": marked}
+        names: dict[str, Any] = {"role": station.voice, "text": Said(marked)}
         for name in station.told:
             names[name] = self._told(move, turn, name)
-        return station.message(names)
+        try:
+            return Message("heard", station.message(names))
+        except ConfigError as error:
+            if self.episode.error is None:
+                what = f"{station.node.name}: message, task '{self.plan.task.id}': {error}"
+                self.episode.stop, self.episode.error = "error", what
+            return None
 
     def _told(self, move: Move, turn: Turn, name: str) -> Any:
         """What a message may name beside role and text."""
         station = move.station
         if name == "round":
             return self.flow.rounds(station.node.name) + 1
-        seat = self.table(station).seat(station.role)
-        if name == "answer":
-            return seat.answer_text
-        draws = {draw: turn.fields.get(draw) for draw in station.node.draws}
-        return next((part.text for part in self.instructions(move, seat, draws) if part.kind == "cue"), "")
+        if name == "cue":
+            # A cue that begins with what somebody said was moved right.
+            return Said(move.cue) if move.cue.startswith(INDENT) else move.cue
+        index = self._argued(station, turn)
+        answer = "" if index is None else self.table(station).seat(station.role).answers[index]
+        return Said(inert(answer)) if isinstance(answer, Said) else inert(answer)
+
+    def _argued(self, station: Station, turn: Turn) -> int | None:
+        """The answer that a turn argued, among those of its scope: what it claims, or what its seat argued."""
+        if turn.answer is not None or station.role.argues is None:
+            return turn.answer
+        if station.node.claims and turn.fields.get("index") is not None:
+            return int(turn.fields["index"])
+        # Where a nested protocol has answers of its own, turns do not say which of them was argued.
+        return self.table(station).seat(station.role).answer
 
     def _decide(self, station: Station, verdict: Verdict) -> None:
         verdicts = self.episode.verdicts if station.owner == "" else self.episode.inner_verdicts
@@ -270,23 +298,33 @@ class Game(Transcript):
         house, scope = self.house, self.house.protocol.scopes[name]
         assert scope.parent is not None
         outer = self.tables[house.homes[scope.parent.name]]
-        names = {**scope.parent.params, **scope.parent.absent, **_present(scope.parent.fields, outer.task)}
+        names = {**scope.parent.lists, **scope.parent.params, **scope.parent.absent}
+        names |= {field: outer.shown(field) for field in scope.parent.fields}
         names |= {"number": scope.number, "count": scope.count} if scope.number else {}
         names |= {root: fill(named, self.shown) for root, named in house.bound_names[name].items()}
         fields = dict(outer.task.fields)
         try:
-            for field, made in scope.bound.items():
-                fields[field] = tuple(t(names) for t in made) if isinstance(made, tuple) else made(names)
+            made = {
+                field: tuple(t.said(names) for t in how) if isinstance(how, tuple) else how.said(names)
+                for field, how in scope.bound.items()
+            }
         except ConfigError as error:
-            raise EpisodeError(f"{name}: {error}") from error
+            raise EpisodeError(f"{name}, task '{self.plan.task.id}': {error}") from error
+        fields |= {field: _plain(value) for field, value in made.items()}
+        said = {field: value for field, value in outer.said.items() if field not in made}
+        said |= {field: value for field, value in made.items() if _is_said(value)}
         own = "answers" in scope.bound
         task = Task(outer.task.id, fields, None if own else outer.task.label, outer.task.group)
-        return Table(house, task, tuple(range(len(task.answers))) if own else outer.sides)
+        return Table(house, task, tuple(range(len(task.answers))) if own else outer.sides, said)
 
 
-def _present(fields: Sequence[str], task: Task) -> dict[str, Any]:
-    """Task fields as templates have them."""
-    return {name: "" if task.fields.get(name) is None else task.fields[name] for name in fields}
+def _plain(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    """A field for those who are no templates."""
+    return tuple(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _is_said(value: str | tuple[str, ...]) -> bool:
+    return isinstance(value, Said) or (isinstance(value, tuple) and any(isinstance(item, Said) for item in value))
 
 
 def _check_lineup(plan: Plan, house: House) -> None:

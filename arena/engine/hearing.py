@@ -18,21 +18,23 @@ __all__ = ["Ear", "Heard", "public"]
 class Ear:
     """What one seat has been told so far, and what its agent keeps."""
 
-    __slots__ = ("context", "heard", "opened", "seen")
+    __slots__ = ("context", "heard", "opened", "seen", "spoken")
 
-    def __init__(self, context: Context, seen: int, heard: list[int], opened: set[str]) -> None:
+    def __init__(self, context: Context, seen: int, heard: list[int], opened: set[str], spoken: int = 0) -> None:
         self.context = context
         self.seen = seen
         """Count of turns that it was given, or that were not for it."""
         self.heard = heard
-        """Indices of those that it was given, and of its own."""
+        """Indices of those that it was given, and of its own, without those that it has not in mind itself."""
         self.opened = opened
         """Roles of the seat whose instructions it was given since their scope was entered."""
+        self.spoken = spoken
+        """How many turns it has made itself."""
 
     def branch(self) -> Ear:
         """The same, to go on with and to forget."""
         context = Context(list(self.context.ids), self.context.state)
-        return Ear(context, self.seen, list(self.heard), set(self.opened))
+        return Ear(context, self.seen, list(self.heard), set(self.opened), self.spoken)
 
 
 class Heard(Sequence[Turn]):

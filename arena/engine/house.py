@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from arena.agents.types import Message
-from arena.engine.names import Named, Names, blank, tracked_values
+from arena.engine.names import Named, Names, blank, own_words, tracked_values
 from arena.engine.tables import Table
 from arena.judges.types import AnyJudge
 from arena.judging import Bench
@@ -34,6 +34,7 @@ class Station:
         "message",
         "named",
         "node",
+        "own_words",
         "owner",
         "passed_over",
         "quote",
@@ -79,6 +80,7 @@ class Station:
         """Names in the message beside role and text."""
         sources = [house.protocol.nodes[name].quote for name in node.about] if node.kind == "select" else []
         self.quote = node.quote or next((rule for rule in sources if rule), None)
+        self.own_words = own_words(node)
         self.tracked = house.places.get(node.name, ())
         self.combines = node.kind == "vote" and any(house.protocol.nodes[name].gives_verdict for name in node.about)
         """A vote that combines verdicts."""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, Union
 
 from arena.protocols import Expression, Node, Protocol
-from arena.protocols.inert import inert
+from arena.protocols.inert import Said, inert
 from arena.values import VERDICT_FIELDS
 
-__all__ = ["Named", "Names", "Tracked", "blank", "fill", "inert_fields", "key_of", "tracked_values"]
+__all__ = ["Named", "Names", "Tracked", "blank", "fill", "inert_fields", "key_of", "own_words", "tracked_values"]
 
 Named: TypeAlias = Union[str, "tuple[Named, ...]", "dict[str, Named]"]
 """A node, a group of them (or of scopes), or what a nested scope holds."""
@@ -156,14 +156,28 @@ def blank(node: Node, nodes: Mapping[str, Node]) -> dict[str, Any]:
     return shown
 
 
-def inert_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a turn as templates may show them: texts in them are somebody's words, and so made inert."""
+def own_words(node: Node) -> bool:
+    """Whether texts in the fields of the node's turns are those of the file or of the task, and no speaker's."""
+
+    def given(field: str) -> bool:
+        return node.scope is None or not node.scope.binds(field)
+
+    if node.kind == "vote":
+        return node.votes_on_answers and given("answers")
+    rule = node.output
+    return rule is not None and rule.kind == "choice" and not node.draws and given(rule.choices_field)
+
+
+def inert_fields(fields: Mapping[str, Any], *, own: bool) -> dict[str, Any]:
+    """Fields of a turn as templates may show them: texts in them are made inert; ``own``: nobody has said them."""
+    if own:
+        return {name: inert(value) if isinstance(value, str) else value for name, value in fields.items()}
     return {name: _inert(value) for name, value in fields.items()}
 
 
 def _inert(value: Any) -> Any:
     if isinstance(value, str):
-        return inert(value)
+        return Said(inert(value))
     if isinstance(value, Mapping):
-        return {inert(str(key)): _inert(item) for key, item in value.items()}
+        return {Said(inert(str(key))): _inert(item) for key, item in value.items()}
     return [_inert(item) for item in value] if isinstance(value, list | tuple) else value

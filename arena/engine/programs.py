@@ -34,6 +34,8 @@ def call_tool(move: Move) -> Steps[None]:
     outcome: Outcome
     (outcome,) = yield (Run(lambda: run_call(station.tools, name, call), bool(tool and tool.slow)),)
     outcome = _within(station.node, outcome)
+    if outcome.status is TurnStatus.REFUSED:
+        outcome = replace(outcome, fields=dict.fromkeys(outcome.fields))
     _record(move, caller, outcome, {"tool": name, **outcome.fields})
 
 

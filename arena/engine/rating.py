@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from arena.engine.requests import Request, Run, Steps
 from arena.protocols import Expression
-from arena.protocols.errors import ConfigError
 from arena.protocols.programs import Outcome
 from arena.protocols.records import Turn, Verdict
 from arena.values import READABLE, turn_value
@@ -75,11 +74,8 @@ def _value(move: Move, candidate: Candidate, result: Any, value: Expression) -> 
         names |= {"passed": result.fields.get("passed"), "score": result.fields.get("score")}
     if any(names.get(name) is None for name in value.names):
         return None
-    try:
-        number = float(value(names))
-    except ConfigError as error:
-        raise move.fail("value: ", error) from error
-    return None if math.isnan(number) else number
+    number = value(names)
+    return float(number) if isinstance(number, int | float) else None
 
 
 def _judged(verdict: Verdict, answer: int | None) -> dict[str, float | None]:

@@ -10,7 +10,9 @@ from arena.agents.types import Act, Ask, Context, Message
 from arena.engine.hearing import Heard, public
 from arena.engine.rating import Candidate, best, rate
 from arena.engine.requests import EpisodeError, Say, Steps, side_by_side
+from arena.engine.thinking import part_thinking
 from arena.protocols import Node
+from arena.protocols.lengths import cut_words
 from arena.protocols.outputs import read_output
 from arena.protocols.quotes import find_quotes
 from arena.protocols.records import TokenSpan, Turn, TurnStatus
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["limited", "sampled_tokens", "speak", "whole"]
 
 
-_THINK, _THOUGHT = "<think>", "</think>"
-
-
 @dataclass(slots=True)
 class _Line:
     """What one candidate is asked with: its own branch of the context, where there are several."""
@@ -37,6 +36,7 @@ class _Line:
     draws: dict[str, Any]
     options: tuple[str, ...]
     sample: int
+    spoken: int
     branched: bool
     """The context is a branch that may be forgotten."""
 
@@ -51,10 +51,12 @@ def speak(move: Move) -> Steps[None]:
         ear = ear.branch()
     new = game.tell(ear, station.role, seat)
     draws = _draw(move, seat) if node.draws else {}
-    new.extend(game.instructions(move, seat, draws))
+    asked = game.instructions(move, seat, draws)
+    move.cue = next((message.text for message in asked if message.kind == "cue"), "")
+    new.extend(asked)
     options = _options(node, seat)
     if node.best_of is None:
-        line = _Line(ear.context, new, Heard(game, ear.heard), draws, options, 0, node.ephemeral)
+        line = _Line(ear.context, new, Heard(game, ear.heard), draws, options, 0, ear.spoken, node.ephemeral)
         move.turns = yield from _say(move, line, seat)
     else:
         yield from _say_best(move, ear, new, draws, options, seat)
@@ -68,7 +70,7 @@ def _say_best(
     assert node.best_of is not None
     heard = Heard(move.game, ear.heard)
     lines = [
-        _Line(Context(list(ear.context.ids), ear.context.state), new, heard, draws, options, sample, True)
+        _Line(Context(list(ear.context.ids), ear.context.state), new, heard, draws, options, sample, ear.spoken, True)
         for sample in range(node.best_of.n)
     ]
     spoken = yield from side_by_side([_say(move, line, seat) for line in lines])
@@ -121,7 +123,7 @@ def _ask(move: Move, line: _Line, seat: Seat, new: Sequence[Message], heard: Seq
         key, node.name, station.seat, move.visit, seed, line.context, new,
         limit if limit is None or thinking is None else limit + thinking,
         seat.answer, seat.task, heard, node.quote.field if node.quote else None,
-        node.output, line.options, node.max_words, thinking, sample, attempt,
+        node.output, line.options, node.max_words, thinking, sample, attempt, line.spoken,
     )  # fmt: skip
 
 
@@ -139,11 +141,9 @@ def _again(turn: Turn, new: Sequence[Message]) -> list[Message]:
 def _turn(move: Move, agent: str, act: Act, line: _Line, seat: Seat) -> Turn:
     """What was said, within the limits and read."""
     node = move.station.node
-    text, thinking, status = whole(act.text), act.thinking, act.status
-    if thinking:
-        thinking = whole(thinking)
-    elif text.startswith(_THINK) or (_THINK in text and text.lstrip().startswith(_THINK)):
-        text, thinking = _without_thinking(text)
+    (text, hidden), thinking, status = part_thinking(whole(act.text)), whole(act.thinking), act.status
+    if hidden:
+        thinking = f"{thinking}\n{hidden}" if thinking else hidden
     over = False
     if node.max_words is not None or node.max_tokens is not None or node.max_thinking is not None:
         text, thinking, over = limited(node, act, text, thinking)
@@ -156,8 +156,6 @@ def _turn(move: Move, agent: str, act: Act, line: _Line, seat: Seat) -> Turn:
     )  # fmt: skip
     turn.sample, turn.thinking, turn.visible_tokens = line.sample, thinking, act.visible_tokens
     turn.thinking_tokens = act.thinking_tokens or (span.thinking if span else 0)
-    if node.about:
-        _point(move, turn)
     if node.quote is not None:
         turn.quotes = find_quotes(
             node.quote, text, move.game.table(move.station).source(node.quote.field), move.game.quoted
@@ -166,6 +164,8 @@ def _turn(move: Move, agent: str, act: Act, line: _Line, seat: Seat) -> Turn:
         _read(turn, node, line)
         if node.claims and move.station.owner == "" and turn.fields.get("index") is not None:
             turn.answer = turn.fields["index"]
+    if node.about:
+        _point(move, turn)
     if turn.status is TurnStatus.REFUSED or node.ephemeral:
         turn.audience = ()
     return turn
@@ -186,10 +186,10 @@ def _read(turn: Turn, node: Node, line: _Line) -> None:
 
 
 def _point(move: Move, turn: Turn) -> None:
-    """What the turn is about, and the draft that it stands for."""
+    """What the turn is about, and the draft that it stands for: none if it cannot be read itself."""
     about = move.game.standing(move.station.node.about)
     turn.about = tuple([target.index for target in about])
-    if move.station.node.kind == "revise" and about:
+    if move.station.node.kind == "revise" and about and turn.status in READABLE:
         turn.replaces = about[-1].index
 
 
@@ -232,10 +232,8 @@ def _argued(turn: Turn, node: Node, seat: Seat) -> int | None:
 def limited(node: Node, act: Act, text: str, thinking: str) -> tuple[str, str, bool]:
     """Text and thinking, cut where they are too long, and whether they were; a turn that is refused is left whole."""
     shown, hidden = text, thinking
-    if node.max_words is not None and len(text) >= 2 * node.max_words:
-        words = text.split()
-        if len(words) > node.max_words:
-            shown = " ".join(words[: node.max_words])
+    if node.max_words is not None:
+        shown = cut_words(text, node.max_words)
     if node.max_tokens is not None:
         shown = _cut_tokens(shown, _visible_tokens(act, text), node.max_tokens)
     if node.max_thinking is not None:
@@ -267,12 +265,6 @@ def _cut_tokens(text: str, count: int, most: int) -> str:
     ends = [token.end() for token in TOKEN.finditer(text)]
     keep = len(ends) * most // count
     return text[: ends[keep - 1]] if keep else ""
-
-
-def _without_thinking(text: str) -> tuple[str, str]:
-    """Visible text and hidden thinking; thinking that was cut off before its end is hidden as a whole."""
-    inside, closed, rest = text.lstrip()[len(_THINK) :].partition(_THOUGHT)
-    return (rest.strip() if closed else ""), inside.strip()
 
 
 # The token ledger of branches

@@ -13,9 +13,10 @@ from arena.engine.requests import Rate
 from arena.engine.tables import Seat, Table
 from arena.protocols import Role
 from arena.protocols.errors import ConfigError
+from arena.protocols.inert import Said, defuse
 from arena.protocols.programs import Call
 from arena.protocols.records import Episode, Turn, Verdict
-from arena.values import VERDICT_FIELDS, turn_value, verdict_value
+from arena.values import VERDICT_FIELDS, heard_text, turn_value, verdict_value
 
 if TYPE_CHECKING:
     from arena.engine.house import House, Station
@@ -31,6 +32,7 @@ class Transcript:
 
     __slots__ = (
         "_public",
+        "argued",
         "claimed",
         "contents",
         "ears",
@@ -78,6 +80,8 @@ class Transcript:
         """How each turn so far reads to the other roles; None if nobody reads it."""
         self.marked: list[str] = []
         """The text of each turn so far, inert and with its quotes marked."""
+        self.argued: list[int | None] = []
+        """Index of the answer that each turn so far argued, among those of its scope."""
         self._public: dict[int, Turn] = {}
         """Turns as agents may look at them."""
         self.quoted: set[str] = set()
@@ -122,8 +126,10 @@ class Transcript:
         name, turns = role.seat, self.episode.turns
         for index in range(ear.seen, len(turns)):
             turn = turns[index]
-            if turn.role == name and self.house.stations[turn.node].speaks:
-                ear.heard.append(index)
+            if turn.role == name and (own := self.house.stations[turn.node]).speaks:
+                ear.spoken += 1
+                if not own.node.ephemeral:
+                    ear.heard.append(index)
             elif turn.audience is None or name in turn.audience:
                 message = self.heard[index]
                 if message is not None and not (self.revised and self._replaced(turn, name)):
@@ -160,20 +166,24 @@ class Transcript:
         """
         station = move.station
         number = self.flow.rounds(station.node.name) + 1 if station.by_round else 0
-        if not station.changing:
-            return seat.instructions(station, number)
-        changing: dict[str, Any] = {"round": number}
+        try:
+            if not station.changing:
+                return seat.instructions(station, number)
+            return seat.render(station, {"round": number} | self._changing(station, seat, draws))
+        except ConfigError as error:
+            raise move.fail(f"task '{seat.task.id}': ", error) from error
+
+    def _changing(self, station: Station, seat: Seat, draws: Mapping[str, Any]) -> dict[str, Any]:
+        """Names in prompt and cue that mean something else in every turn."""
+        changing: dict[str, Any] = {}
         for name in station.changing:
             if name == "of":
                 changing[name] = self._shown_target(station)
             elif name in draws:
-                changing[name] = draws[name]
+                changing[name] = Said(draws[name]) if station.node.draws[name] in seat.said else defuse(draws[name])
             else:
                 changing[name] = fill(station.named[name], self.shown)
-        try:
-            return seat.render(station, changing)
-        except ConfigError as error:
-            raise move.fail("", error) from error
+        return changing
 
     def _shown_target(self, station: Station) -> Any:
         """What templates are told of the turns that a node is about: one, or a list of several."""
@@ -185,24 +195,26 @@ class Transcript:
         return shown[0] if shown else self.house.blanks[names[0]]
 
     def shown(self, node: str) -> dict[str, Any]:
-        """What templates are told of a node."""
+        """What templates are told of a node: of its last turn, in the version that stands."""
         shown = dict(self.house.blanks[node])
-        turn = self.last.get(node)
-        if turn is not None:
-            shown |= self.shown_turn(turn)
+        for turn in self.standing((node,)):
+            shown |= self.shown_turn(turn) | {"visits": self.flow.rounds(node)}
         verdict = self.verdict_of(node)
         if verdict is not None:
             shown |= {field: self.verdict_value(node, verdict, field) for field in VERDICT_FIELDS}
+            if verdict.choice is not None:
+                shown["choice"] = self.tables[self.house.stations[node].owner].shown("answers")[verdict.choice]
             shown["visits"] = self.flow.rounds(node)
         return shown
 
     def shown_turn(self, turn: Turn) -> dict[str, Any]:
         """What templates are told of a turn."""
-        fields: dict[str, Any] = inert_fields(turn.fields)
+        station = self.house.stations[turn.node]
+        fields: dict[str, Any] = inert_fields(turn.fields, own=station.own_words)
         fields |= {field: turn_value(turn, field) for field in _SHOWN}
         return fields | {
-            "role": self.house.stations[turn.node].voice,
-            "text": self.marked[turn.index],
+            "role": station.voice,
+            "text": Said(self.marked[turn.index]),
             "visits": self.flow.rounds(turn.node),
         }
 
@@ -226,7 +238,8 @@ class Transcript:
         table = self.table(station)
         since = self.seen_scopes.get(station.scope, 0)
         sides = self.tables[station.owner].sides
-        view = bench.view(self.episode, table.task, sides=sides, since=since, texts=self.marked, **more)
+        more |= {"texts": self.marked, "argued": self.argued}
+        view = bench.view(self.episode, table.task, sides=sides, since=since, **more)
         return Rate(bench.judge, view)
 
     def call(self, move: Move, turn: Turn | None, role: Role, number: int = 0) -> Call:
@@ -237,7 +250,7 @@ class Transcript:
         fields: Mapping[str, Any] = turn.fields if turn else {}
         arguments = fields.get("arguments")
         return Call(
-            text=turn.text if turn else "",
+            text=heard_text(turn) if turn else "",
             arguments=arguments if isinstance(arguments, Mapping) else {},
             turn=fields,
             task=self.table(station).seat(role).task.fields,

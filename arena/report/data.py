@@ -20,7 +20,7 @@ class Arm:
 
     name: str
     interval: Interval | None
-    """Accuracy of the judge; None where nothing could be decided."""
+    """Accuracy of the verdicts; None where nothing could be decided."""
     decidable: int | None = None
     """Verdicts that could be used; None: the n of the interval."""
     undecidable: Mapping[str, int] = field(default_factory=dict)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,8 @@ from arena.protocols.errors import StoreError
 from arena.protocols.records import Turn, Verdict
 from arena.report.data import Arm, Curve, ReportData, Section, Table
 from arena.statistics import Interval
+from arena.transcripts import shortened
+from arena.whole_files import write_whole
 
 __all__ = ["render_report", "visible", "write_report"]
 
@@ -32,11 +33,9 @@ def write_report(path: str | Path, data: ReportData) -> Path:
     """
     path = Path(path)
     page = render_report(data)
-    unfinished = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(page, encoding="utf-8")
-        os.replace(unfinished, path)
+        write_whole(path, lambda stream: stream.write(page))
     except OSError as error:
         raise StoreError(f"the report {path} cannot be written: {error.strerror or error}") from error
     return path
@@ -158,7 +157,7 @@ def _chance(logp: float) -> str:
 
 def _plain_value(value: Any) -> str:
     """Something read from a turn, on one line."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps(shortened(value), ensure_ascii=False, default=str)
 
 
 def _said(turn: Turn) -> Markup:
@@ -194,7 +193,7 @@ def _arms_chart(arms: Sequence[Arm]) -> Markup:
         for arm in arms
         if arm.interval is not None
     ]
-    return Markup(charts.interval_plot(bars, title="Accuracy of the judge with 95 % intervals", percent=True))
+    return Markup(charts.interval_plot(bars, title="Accuracy of the verdicts with 95 % intervals", percent=True))
 
 
 def _ratings_chart(section: Section) -> Markup:

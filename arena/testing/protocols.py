@@ -20,6 +20,7 @@ from arena.judges.types import JudgeView
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.errors import ConfigError
 from arena.protocols.graph import Node
+from arena.protocols.lengths import count_words
 from arena.protocols.records import Episode, Task, Turn, TurnStatus, Verdict, VerdictStatus
 from arena.records_json import from_json, to_json
 from arena.rewards import pay
@@ -143,7 +144,7 @@ class _Trial:
         if turn.status is TurnStatus.REFUSED or not node.speaks:
             return
         what = f"episode '{episode.key}': turn {turn.index} at '{turn.node}' has"
-        words, tokens = len(turn.text.split()), len(TOKEN.findall(turn.text))
+        words, tokens = count_words(turn.text), len(TOKEN.findall(turn.text))
         assert node.max_words is None or words <= node.max_words, f"{what} {words} words, {node.max_words} are allowed"
         assert node.max_tokens is None or tokens <= node.max_tokens, (
             f"{what} {tokens} tokens, {node.max_tokens} are allowed"

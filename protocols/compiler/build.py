@@ -16,7 +16,7 @@ from arena.protocols.compiler.edges import add_conditions, make_edges
 from arena.protocols.compiler.given import gives
 from arena.protocols.compiler.links import read_links
 from arena.protocols.compiler.moves import check_conflicts, name_nodes, read_moves
-from arena.protocols.compiler.nesting import bind_fields, check_nested, overrides, unfold
+from arena.protocols.compiler.nesting import bind_fields, check_nested, check_played, overrides, unfold
 from arena.protocols.compiler.nodes import make_nodes
 from arena.protocols.compiler.prompts import check_message, read_message
 from arena.protocols.compiler.references import Ref
@@ -25,6 +25,7 @@ from arena.protocols.compiler.roles import check_roles, read_roles
 from arena.protocols.compiler.scope import Compilation, Link, Move, Unit, key_of
 from arena.protocols.compiler.settings import check_unused, read_settings
 from arena.protocols.compiler.sources import Sources
+from arena.protocols.compiler.targets import find_revisions
 from arena.protocols.compiler.values import read_computes, whole
 from arena.protocols.compiler.walk import explore
 from arena.protocols.documents import Document, parse_document
@@ -57,6 +58,7 @@ def build(document: Document, params: Mapping[str, Any], sources: Sources) -> Pr
     work.connect([edge for edge, _, _ in found])
     for unit in work.units:
         read_audiences(unit)
+    find_revisions(work)
     read_computes(work.units)
     edges = add_conditions(found)
     _make_nodes(work)
@@ -113,6 +115,7 @@ def _read(unit: Unit, params: Mapping[str, Any]) -> None:
             unfold(move)
             for inner in move.inner:
                 _read(inner, overrides(inner))
+            check_played(move)
     name_nodes(unit)
 
 
@@ -132,9 +135,6 @@ def _is_name(name: str) -> bool:
 def _note_seats(unit: Unit) -> None:
     """What is known of seats when all checks look for readers."""
     work = unit.work
-    speaking = {
-        getattr(file, kind) for file in unit.node_files.values() for kind in ("speak", "critique", "revise", "human")
-    }
     for name, roles in unit.roles.items():
         file = unit.role_files[name]
         for role in roles:
@@ -142,11 +142,8 @@ def _note_seats(unit: Unit) -> None:
                 work.programs.add(role.seat)
             elif unit.main:
                 work.visible[role.seat] = frozenset(role.sees)
-            deaf = role.hears == "quotes" and role.is_judge and not speaking & {name, role.name}
-            if unit.main and deaf:
+            if unit.main and role.hears == "quotes":
                 work.deaf.add(role.seat)
-            elif not deaf:
-                work.deaf.discard(role.seat)
 
 
 def _make_nodes(work: Compilation) -> None:
@@ -202,14 +199,17 @@ def _check_walk(root: Unit, edges: Sequence[Edge], found: Sequence[tuple[Edge, L
         for name, node in zip(move.names, move.nodes, strict=True)
         if node.speaks
     }
-    told: set[frozenset[str]] = set()
+    places = {name: place for place, name in enumerate(speakers)}
+    told: set[tuple[Unit, frozenset[str]]] = set()
     for ready in walk.together:
         by_seat: dict[str, str] = {}
-        for name in sorted(ready & speakers.keys()):
+        for name in sorted(ready & speakers.keys(), key=places.__getitem__):
             other = by_seat.setdefault(speakers[name].role.seat, name)
-            if other != name and frozenset((name, other)) not in told:
-                told.add(frozenset((name, other)))
-                _blame_meeting(root, speakers[name], speakers[other])
+            if other != name:
+                unit, moves = _meeting(root, (speakers[other], speakers[name]))
+                if (unit, frozenset(moves)) not in told:
+                    told.add((unit, frozenset(moves)))
+                    _blame_meeting(unit, moves, speakers[name].role.seat)
     if walk.complete:
         for edge, link, unit in found:
             if edge.sources not in walk.fired and edge.sources != {START} and len(edge.sources) > 1:
@@ -217,14 +217,22 @@ def _check_walk(root: Unit, edges: Sequence[Edge], found: Sequence[tuple[Edge, L
                 unit.add(link.path, f"'{join}' is never complete: not all of them run on any way")
 
 
-def _blame_meeting(root: Unit, node: Node, other: Node) -> None:
-    unit = next(unit for unit in root.work.units if unit.scope is node.scope)
-    name = node.group.rpartition(".")[2]
-    what = (
-        f"'{node.name}' and '{other.name}' may act at the same time, and '{node.role.seat}' speaks at both: one after "
-        "the other, or by two roles"
-    )
-    unit.add(("nodes", name), what, key=True)
+def _meeting(root: Unit, nodes: Sequence[Node]) -> tuple[Unit, tuple[str, ...]]:
+    """The innermost file around nodes, and which of its own nodes they are or lie in."""
+    chains = []
+    for node in nodes:
+        unit = next(unit for unit in root.work.units if unit.scope is node.scope)
+        inside = [(each.parent.unit, each.parent.name) for each in unit.chain() if each.parent]
+        chains.append([(unit, node.group.rpartition(".")[2]), *inside][::-1])
+    # The last step that is in one file: behind it, both lie in different files, or nowhere deeper.
+    step = [step for step in zip(*chains, strict=False) if step[0][0] is step[1][0]][-1]
+    return step[0][0], tuple(name for _, name in step)
+
+
+def _blame_meeting(unit: Unit, moves: Sequence[str], seat: str) -> None:
+    both = " and ".join(f"'{name}'" for name in moves) if len(set(moves)) > 1 else f"nodes of '{moves[0]}'"
+    what = f"{both} may act at the same time, and '{seat}' speaks at both: one after the other, or by two roles"
+    unit.add(("nodes", moves[-1]), what, key=True)
 
 
 # -- the result

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
-from arena.protocols.compiler.scope import Link, Unit
+from arena.protocols.compiler.scope import Link, Move, Unit
 from arena.protocols.compiler.settings import EDGE_NAMES
 from arena.protocols.compiler.values import check_order, expression, try_number
 from arena.protocols.expressions import Expression
@@ -19,6 +20,7 @@ def make_edges(unit: Unit) -> list[tuple[Edge, Link, Unit]]:
     """All edges of a unit and of those inside it, in file order, without their conditions."""
     found = [(edge, link, unit) for link in unit.links for edge in _edges(unit, link)]
     for move in unit.live_moves():
+        found += [(edge, Link(move.path, 0, (), ()), unit) for edge in _turn_by_turn(move)]
         for inner in move.inner:
             found += make_edges(inner)
     return found
@@ -41,6 +43,12 @@ def _edges(unit: Unit, link: Link) -> Iterator[Edge]:
         )
 
 
+def _turn_by_turn(move: Move) -> Iterator[Edge]:
+    """From each seat to the next, where they act one after the other."""
+    for before, after in itertools.pairwise(move.names if move.in_turn else ()):
+        yield Edge(sources=frozenset({before}), targets=frozenset({after}))
+
+
 def _finished(unit: Unit, names: Sequence[str]) -> Iterator[str]:
     """What must have finished: nodes, and scopes of nested protocols."""
     for name in names:
@@ -50,7 +58,7 @@ def _finished(unit: Unit, names: Sequence[str]) -> Iterator[str]:
         elif move.kind is None:
             yield from (inner.name for inner in move.inner)
         else:
-            yield from move.names
+            yield from move.names[-1:] if move.in_turn else move.names
 
 
 def _targets(unit: Unit, names: Sequence[str]) -> tuple[frozenset[str], tuple[str, ...]]:
@@ -62,7 +70,7 @@ def _targets(unit: Unit, names: Sequence[str]) -> tuple[frozenset[str], tuple[st
         if move is None:
             targets |= {END} if unit.main else set()
         elif move.kind is not None:
-            targets |= set(move.names)
+            targets |= set(move.names[:1] if move.in_turn else move.names)
         else:
             for inner in move.inner:
                 first, inside = _first(inner)

@@ -38,8 +38,8 @@ BASE: Mapping[str, Any] = {
 }
 """Fields of every node with turns, with a sample."""
 VERDICT: Mapping[str, Any] = {
-    "choice": 0,
-    "answer": "an answer",
+    "choice": "an answer",
+    "index": 0,
     "p": 0.7,
     "margin": 0.8,
     "status": "scored",
@@ -70,6 +70,8 @@ def _gives(move: Move, within: tuple[Move, ...]) -> dict[str, Given]:
     if move in within:
         return {}
     found = _own_fields(move, (*within, move))
+    if move.kind is None:
+        return {}  # its nodes have fields
     if move.kind == "judge":
         return {**{name: Given(sample) for name, sample in VERDICT.items()}, "visits": Given(1)}
     return {**found, **{name: Given(sample) for name, sample in BASE.items()}}
@@ -101,10 +103,10 @@ def _vote_fields(move: Move, within: tuple[Move, ...]) -> dict[str, Given]:
     found = {name: Given(sample) for name, sample in (("votes", 2), ("share", 0.7), ("cast", 3), ("agreed", False))}
     if file.rule == "mean" and not votes_on_verdicts(move):
         return {"value": Given(0.5), "cast": Given(3)}
+    counted = _shared_fields(move, file.vote, within, draws=True).get(file.count or "choice", Given())
     if votes_on_verdicts(move) or votes_on_answers(move):
         found |= {name: Given(sample) for name, sample in VERDICT.items()}
-        return found | {"index": Given(0)}
-    counted = _shared_fields(move, file.vote, within, draws=True).get(file.count or "choice", Given())
+        return found
     return found | {"choice": counted}
 
 

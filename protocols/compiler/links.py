@@ -36,6 +36,7 @@ def read_links(unit: Unit) -> None:
         complete = complete and bool(found) and len(unit.work.faults) == before
         everything += [link for link in found if link is not None]
     unit.links = _decide(everything)
+    _check_stops(unit)
     unit.edges_sound = complete
     reached = reach([step for link in unit.links for step in _steps(link)])
     every = reach([step for link in everything for step in _steps(link)])
@@ -48,6 +49,15 @@ def read_links(unit: Unit) -> None:
         kept = [step for link in unit.links for step in _steps(link)]
         for where, what in check_graph(unit.node_names, steps, kept):
             unit.add(where, what, key=where[0] == "nodes")
+
+
+def _check_stops(unit: Unit) -> None:
+    """Where an edge always stops everything, others from the same nodes are never taken."""
+    plain = [(frozenset(sources), link) for link in unit.links if not link.guarded for sources in link.sources]
+    stopping = {sources for sources, link in plain if link.file is not None and link.file.stop}
+    for sources, link in plain:
+        if sources in stopping and (link.file is None or not link.file.stop):
+            unit.add(link.path, "this is never taken: an edge with 'stop' and no condition leads from there too")
 
 
 def _steps(link: Link) -> list[Step]:
@@ -164,6 +174,14 @@ def _check_stop(unit: Unit, path: KeyPath, name: str, offset: int, *, first: boo
         unit.add(path, "nothing can follow 'end'", offset=offset)
     elif name not in (START, END) and name not in unit.node_names:
         known = unit.known_stops()
+        group, _, number = name.rpartition("-")
+        if group in unit.node_names and number.isdecimal():
+            what = (
+                f"an edge names all of '{group}', not '{name}' alone: write '{group}'; where its seats shall act one "
+                "after the other, give the node 'in_turn: true'"
+            )
+            unit.add(path, what, offset=offset)
+            return
         unit.add(path, f"'{name}' is not a node of this protocol.{suggest(name, known)}", offset=offset)
 
 

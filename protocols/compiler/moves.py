@@ -17,7 +17,7 @@ from arena.protocols.outputs import OutputRule
 __all__ = ["check_conflicts", "name_nodes", "read_moves"]
 
 KINDS: tuple[NodeKind | str, ...] = (*get_args(NodeKind), "use")
-_SPEAKING = ("prompt", "cue", "quote", "limit", "output", "retries", "claims", "draw", "best_of", "to")
+_SPEAKING = ("prompt", "cue", "quote", "limit", "output", "retries", "claims", "draw", "best_of", "in_turn", "to")
 _KEYS: dict[str, tuple[str, ...]] = {
     "speak": _SPEAKING,
     "critique": ("of", *_SPEAKING),
@@ -59,6 +59,9 @@ def read_moves(unit: Unit) -> None:
         unit.keys[key_of(name)] = move
         if move.kind in ("speak", "critique", "revise", "human", "judge", "tool", "verify"):
             _read_actor(move)
+        if file.in_turn and move.speaks and move.roles and not move.counted:
+            what = "'in_turn' is for several seats, of a role with 'count'; here only one acts: remove it"
+            unit.add((*path, "in_turn"), what, key=True)
         if file.output is not None and move.speaks:
             _read_output(move)
     unit.sound = unit.sound and len(unit.moves) == len(unit.node_names)
@@ -213,6 +216,8 @@ def _check_node_name(unit: Unit, move: Move, key: str) -> None:
         if key in unit.fields
         else "param"
         if key in unit.params
+        else "list"
+        if key in unit.lists
         else "name of templates"
         if key in {*TURN_NAMES, *MESSAGE_NAMES} - {"answer"}
         else ""

@@ -14,9 +14,9 @@ from arena.protocols.composer import spell
 from arena.protocols.documents import KeyPath
 from arena.protocols.errors import ConfigError, SourceError, suggest
 from arena.protocols.graph import Role
-from arena.protocols.schema import ProtocolFile, RoleFile
+from arena.protocols.schema import NodeFile, ProtocolFile, RoleFile
 
-__all__ = ["bind_fields", "check_nested", "overrides", "unfold"]
+__all__ = ["bind_fields", "check_nested", "check_played", "overrides", "unfold"]
 
 
 def unfold(move: Move) -> None:
@@ -44,7 +44,7 @@ def unfold(move: Move) -> None:
             unit.report(replace(fault, what=f"{fault.what} (used by {spell(move.path)})"))
         unit.sound = False
         return
-    players = _players(move, whole.roles)
+    players, unplayed = _players(move, whole.roles), _unplayed(move, whole.roles)
     if players is None:
         return
     move.counted = players[1] > 0
@@ -52,7 +52,35 @@ def unfold(move: Move) -> None:
         name = f"{move.name}-{number}" if number else move.name
         inner = Unit(unit.work, document, unit.full(name), parent=move, number=number)
         inner.outer = _seats(whole.roles, players[0], number)
+        inner.unplayed = unplayed
         move.inner = (*move.inner, inner)
+
+
+def check_played(move: Move) -> None:
+    """Somebody plays all roles of the nested file that its nodes need, with the params that it is given."""
+    unit = move.unit
+    needed = {name for inner in move.inner for each in inner.live_moves() for name in acting(each.file)}
+    needed |= {played for inner in move.inner for each in inner.live_moves() for played in _passed_on(each)}
+    missing = [name for name in (move.inner[0].unplayed if move.inner else ()) if name in needed]
+    for name in missing:
+        what = f"nobody plays role '{name}' of '{move.file.use}': write roles: {{{name}: ROLE}}"
+        unit.add(move.path, what, key=True)
+    if missing:  # what follows from it is not worth telling
+        unit.work.units = [each for each in unit.work.units if not set(each.chain()) & set(move.inner)]
+        move.inner, unit.sound = (), False
+
+
+def acting(file: NodeFile) -> list[str]:
+    """Names of the roles that a node names: who acts, and who rates."""
+    names = [file.speak, file.critique, file.revise, file.human, file.judge, file.by]
+    names.append(file.best_of.by if file.best_of else None)
+    return [found for name in names if name is not None for found in {name, name.rpartition("-")[0] or name}]
+
+
+def _passed_on(move: Move) -> list[str]:
+    """Roles that play those of a file nested in the nested one."""
+    players = [role for inner in move.inner for role in inner.outer.values()]
+    return [role.group.rpartition(".")[2] for role in players]
 
 
 def overrides(inner: Unit) -> dict[str, Any]:
@@ -67,7 +95,9 @@ def overrides(inner: Unit) -> dict[str, Any]:
             what = f"'{name}' is not a param of '{move.file.use}'.{suggest(name, declared)}"
             move.unit.add(path, what, key=True)
             continue
-        value = _plain(move.unit, path, source)
+        # A number, or the value of a text that is an expression over params.
+        wants_text = isinstance(declared[name], str)
+        value = constant(move.unit, path, source, text=wants_text) if isinstance(source, str) else source
         if value is None:
             continue
         try:
@@ -75,11 +105,6 @@ def overrides(inner: Unit) -> dict[str, Any]:
         except ConfigError as error:
             move.unit.add(path, str(error))
     return found
-
-
-def _plain(unit: Unit, path: KeyPath, source: Any) -> Any:
-    """A number, or the value of a text that is an expression over params."""
-    return constant(unit, path, source) if isinstance(source, str) else source
 
 
 # -- who plays
@@ -107,10 +132,7 @@ def _players(move: Move, inner: dict[str, RoleFile]) -> tuple[dict[str, tuple[Ro
         played = move.file.roles.get(name, name)
         roles = unit.roles.get(played) or _member(unit, played)
         if not roles:
-            if name not in move.file.roles and name not in unit.role_names:
-                what = f"nobody plays role '{name}' of '{move.file.use}': write roles: {{{name}: ROLE}}"
-                unit.add(move.path, what, key=True)
-            good = False
+            good = good and name not in move.file.roles and name not in unit.role_names  # see `check_played`
         elif roles[0].tools or roles[0].check is not None:
             path = (*move.path, "roles", name) if name in move.file.roles else move.path
             unit.add(path, f"role '{played}' is a program and cannot play '{name}' of '{move.file.use}'")
@@ -122,6 +144,12 @@ def _players(move: Move, inner: dict[str, RoleFile]) -> tuple[dict[str, tuple[Ro
         unit.add((*move.path, "use"), "it is played by counted roles with different counts: make them the same")
         return None
     return (found, counts.pop() if counts else 0) if good else None
+
+
+def _unplayed(move: Move, inner: dict[str, RoleFile]) -> tuple[str, ...]:
+    """Roles of the nested file that no role of the file around plays."""
+    people = [name for name, file in inner.items() if not file.tools and file.check is None]
+    return tuple(name for name in people if name not in move.file.roles and name not in move.unit.role_names)
 
 
 def _whole_group(unit: Unit, roles: tuple[Role, ...]) -> bool:
@@ -200,6 +228,13 @@ def check_nested(inner: Unit) -> None:
     for roles in inner.roles.values():
         for role in roles:
             outer = inner.outer.get(role.name.rpartition(".")[2])
+            if outer is not None and outer.hears != role.hears:
+                own = own_name(outer)
+                what = (
+                    f"role '{own_name(role)}' of '{move.file.use}' hears {role.hears}, but '{own}', which plays it, "
+                    f"hears {outer.hears}: give both the same 'hears', or let another role play it"
+                )
+                unit.add((*move.path, "use"), what)
             for field in role.sees:
                 if outer is not None:
                     seen.setdefault(field, []).append(outer)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from arena.protocols.compiler.decisions import read_computation, read_selection, read_vote
-from arena.protocols.compiler.prompts import check_prompt, check_say
+from arena.protocols.compiler.prompts import check_prompt, check_result, check_say
 from arena.protocols.compiler.scope import Move
 from arena.protocols.compiler.speech import read_limits, read_speech
-from arena.protocols.compiler.targets import about_many, about_of, check_about, check_reader, read_reads
+from arena.protocols.compiler.targets import (
+    about_many,
+    about_of,
+    check_about,
+    check_reader,
+    check_selected,
+    read_reads,
+)
 from arena.protocols.graph import Node, Role
 from arena.protocols.templates import Template
 
@@ -22,6 +29,10 @@ def make_nodes(move: Move) -> tuple[Node, ...]:
     say = move.unit.template((*move.path, "say"), move.file.say)
     if say:
         check_say(move.unit, move, say)
+    if move.kind == "vote" and (say is None or "text" in say.names):
+        check_result(move.unit, move)
+    elif move.kind == "select":
+        check_selected(move)
     return tuple(_node(move, index, name, {**common, "say": say}) for index, name in enumerate(move.names))
 
 
@@ -56,6 +67,7 @@ def _node(move: Move, index: int, name: str, common: dict[str, Any]) -> Node:
         audience=None if move.kind == "judge" else audience.seats,
         ephemeral=audience.ephemeral,
         group=full,
+        in_turn=move.in_turn,
         about=about,
         about_many=about_many(move),
         message=unit.message,

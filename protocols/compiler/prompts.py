@@ -7,15 +7,14 @@ who hears it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from arena.protocols.compiler.given import BASE, gives, unknown_field
 from arena.protocols.compiler.reading import hearers, hidden, may_see
 from arena.protocols.compiler.references import Ref, find_key, find_nodes, listed, node_named
 from arena.protocols.compiler.scope import Move, Unit
 from arena.protocols.compiler.settings import MESSAGE_NAMES, TURN_NAMES
-from arena.protocols.compiler.shapes import about_shape, node_shape
+from arena.protocols.compiler.shapes import about_shape, nested_shape, node_shape
 from arena.protocols.compiler.targets import about_of, targets
 from arena.protocols.documents import KeyPath
 from arena.protocols.errors import suggest
@@ -28,6 +27,7 @@ __all__ = [
     "check_message",
     "check_opening",
     "check_prompt",
+    "check_result",
     "check_say",
     "own_name",
     "read_message",
@@ -81,7 +81,7 @@ def _common(unit: Unit, role: Role, name: str) -> str | None:
     """Why a role may not be shown a name that has nothing to do with nodes; "" if it may, None if the name is none."""
     own = own_name(role)
     add = f"add it to roles.{own}.sees or do not show it here"
-    if name in unit.params or name in role.sees or name in ("role", "round"):
+    if name in unit.params or name in unit.lists or name in role.sees or name in ("role", "round"):
         return ""
     if name in ("number", "count"):
         return "" if role.count else f"'{name}' is for roles with 'count', which role '{own}' is not"
@@ -103,7 +103,7 @@ def _seats(unit: Unit) -> int:
 
 
 def _unknown(unit: Unit, role: Role, name: str, move: Move | None = None) -> str:
-    known = {*role.sees, *unit.params, *TURN_NAMES, *unit.keys, *((move.file.draw or {}) if move else ())}
+    known = {*role.sees, *unit.params, *unit.lists, *TURN_NAMES, *unit.keys, *((move.file.draw or {}) if move else ())}
     return f"'{name}' is neither a field that role '{own_name(role)}' sees nor a param.{suggest(name, known)}"
 
 
@@ -115,10 +115,10 @@ def _node(unit: Unit, role: Role, path: tuple[str, ...], move: Move) -> str:
     names = move.names or [name for inner in move.inner for name in inner.all_names()]
     if ref.names and not unit.work.before(ref.names, names):
         return f"'{'.'.join(path)}' shows nothing here: its node can only run later"
-    return _shown(role, ref, part, path)
+    return _shown(role, ref, part, path, names)
 
 
-def _shown(role: Role, ref: Ref, part: str, path: tuple[str, ...]) -> str:
+def _shown(role: Role, ref: Ref, part: str, path: tuple[str, ...], at: Collection[str]) -> str:
     shown = ".".join(path)
     node = ".".join(path[: path.index(part, 1)]) if part else shown
     if ref.move.empty:
@@ -127,13 +127,13 @@ def _shown(role: Role, ref: Ref, part: str, path: tuple[str, ...]) -> str:
         return (
             unknown_field(ref, part, node) or ""
             if part not in ("", "visits")
-            else f"'{node}' is a nested protocol: name a node of it"
+            else nested_shape(ref.move, node, many=ref.many)
         )
     if not ref.names:
         return ""
     if part and part != "role" and (what := unknown_field(ref, part, node)):
         return what
-    if why := hidden(role.seat, ref, "text" if part == "role" and ref.move.kind != "judge" else part):
+    if why := hidden(role.seat, ref, "text" if part == "role" and ref.move.kind != "judge" else part, at=at):
         return f"role '{own_name(role)}' may not be shown '{shown}': {why}"
     return ""
 
@@ -146,7 +146,7 @@ def _about(role: Role, move: Move, members: Iterable[tuple[str, ...]]) -> str:
     for ref in targets(move, move.file.of):
         ref = Ref(ref.moves, tuple(name for name in ref.names if name in about))  # noqa: PLW2901
         for path in members:
-            if what := _shown(role, ref, path[1] if len(path) > 1 else "", path):
+            if what := _shown(role, ref, path[1] if len(path) > 1 else "", path, move.names):
                 return what
     return ""
 
@@ -171,21 +171,34 @@ def check_say(unit: Unit, move: Move, template: Template) -> None:
     """The template of a result may name the node's own fields; who reads it must be allowed to."""
     ref = Ref([move], move.names)
     fields = {name: given for name, given in gives(ref).items() if name not in BASE}
-    known = {*fields, *unit.params, *(() if move.kind == "compute" else ("text",))}
+    known = {*fields, *unit.params, *unit.lists, *(() if move.kind == "compute" else ("text",))}
     path: KeyPath = (*move.path, "say")
     for name in sorted(template.names):
         if name not in known:
             what = f"'{name}' is not a field of this node, which may show only its own.{suggest(name, known)}"
             _blame(unit, path, template, name, what)
-        elif name in fields and name in unit.params:
-            _blame(unit, path, template, name, f"'{name}' means both a param and a field of the node: rename the param")
-        elif move.kind == "compute" and name in fields:
+        elif name in fields and (name in unit.params or name in unit.lists):
+            sort = "param" if name in unit.params else "list"
+            what = f"'{name}' means both a {sort} and a field of the node: rename the {sort}"
+            _blame(unit, path, template, name, what)
+        elif name in fields:
             for seat in hearers(unit, move):
                 if why := hidden(seat, ref, name):
                     _blame(
                         unit, path, template, name, f"'{name}' is shown to '{seat}': {why}: set nodes.{move.name}.to"
                     )
                     break
+
+
+def check_result(unit: Unit, move: Move) -> None:
+    """What a vote says where no ``say`` words it: its readers are told the choice."""
+    ref = Ref([move], move.names)
+    field = "value" if "value" in gives(ref) else "choice"
+    for seat in hearers(unit, move):
+        if why := hidden(seat, ref, field):
+            what = f"the result is told to role '{seat}': {why}: word it by 'say', or set nodes.{move.name}.to"
+            unit.add((*move.path, "vote"), what)
+            break
 
 
 # -- messages
@@ -204,13 +217,6 @@ def check_message(unit: Unit) -> None:
     for name in sorted(template.names - set(MESSAGE_NAMES)):
         what = f"'{name}' is not a name of messages, which may show only {', '.join(MESSAGE_NAMES)}"
         _blame(unit, path, template, name, what)
-    for found in re.finditer(r"\{\{-?\s*(?:text|cue)\b", template.source):
-        before = re.sub(r"\{([{%]).*?[}%]\}", "", template.source[: found.start()], flags=re.DOTALL).rstrip(" \t")
-        if before.endswith("\n"):
-            what = (
-                "what was said must not begin a line, where it could pass for the head of a turn: put a word before it"
-            )
-            unit.add(path, what, offset=found.start())
     for move in unit.live_moves():
         if move.kind in (None, "judge") or not template.names & {"answer", "cue"}:
             continue
@@ -243,9 +249,9 @@ def _shown_by_message(unit: Unit, move: Move, seat: str) -> Iterable[tuple[str, 
                 yield "cue", field, "does not see it"
         elif path[0] == "of":
             targets = [find_nodes(unit, target) for target in listed(move.file.of)]
-            if any(ref and hidden(seat, ref, path[1] if len(path) > 1 else "") for ref in targets):
+            if any(ref and hidden(seat, ref, path[1] if len(path) > 1 else "", at=move.names) for ref in targets):
                 yield "cue", "of", "does not read it"
-        elif node_named(unit, path[0]) and (found := find_key(unit, path)) and hidden(seat, *found):
+        elif node_named(unit, path[0]) and (found := find_key(unit, path)) and hidden(seat, *found, at=move.names):
             yield "cue", ".".join(path), "does not read it"
 
 
@@ -265,14 +271,14 @@ def check_binding(move: Move, inner: Unit, name: str, path: KeyPath, template: T
     """
     unit = move.unit
     for part in sorted(template.names):
-        if part in unit.params:
+        if part in unit.params or part in unit.lists:
             continue
         if part in ("number", "count"):
             what = "" if inner.number else f"'{part}' is for a nested protocol that a counted role plays"
         elif part in TURN_NAMES and part not in unit.keys:
             what = f"'{part}' belongs to one role, but '{name}' is made once for all: use fields, params and nodes"
         elif part not in unit.fields and not node_named(unit, part):
-            known = {*unit.fields, *unit.keys, *unit.params}
+            known = {*unit.fields, *unit.keys, *unit.params, *unit.lists}
             what = f"'{part}' is neither a field, a node nor a param.{suggest(part, known)}"
         elif part in unit.fields:
             blind = [role for role in outer if part not in role.sees]

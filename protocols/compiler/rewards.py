@@ -12,6 +12,7 @@ from arena.protocols.compiler.references import Ref, find_key, find_nodes
 from arena.protocols.compiler.roles import find_roles
 from arena.protocols.compiler.scope import Move, Unit
 from arena.protocols.compiler.settings import REWARD_NAMES
+from arena.protocols.compiler.timing import Timing
 from arena.protocols.compiler.values import constant, expression, try_number
 from arena.protocols.documents import KeyPath
 from arena.protocols.errors import ConfigError, suggest
@@ -238,6 +239,8 @@ class _Reader:
                 self.add("value", f"'each_turn' pays the change of a verdict, and '{first}' is none of its values")
         elif pay == "next" and verdict is None and not any("." in name for name in names):
             self.add("pay", "'next' waits for a node that the value names, and it names none")
+        elif pay == "next":
+            self.check_next(verdict, values)
         elif pay == "turn":
             if verdict is not None:
                 self.add(
@@ -250,6 +253,21 @@ class _Reader:
                     "pay",
                     "the value is the same for every turn: use words, ok or a field of the turn, or another way to pay",
                 )
+
+    def check_next(self, verdict: Ref | None, values: Mapping[str, Expression]) -> None:
+        """What ``pay: next`` waits for can come after a turn that it pays."""
+        work = self.unit.work
+        timing = Timing(work.graph, (each.name for each in work.units))
+        for seat, value in values.items():
+            refs = [found[0] for key in sorted(value.names) if (found := find_key(self.unit, key.split(".")))]
+            awaited = {name for ref in [*refs, *([verdict] if verdict else [])] for name in ref.names}
+            moves = [move for each in work.units for move in each.live_moves() if move.speaks]
+            own = [
+                name for move in moves for name, role in zip(move.names, move.roles, strict=False) if role.seat == seat
+            ]
+            if own and awaited and not timing.may_follow(awaited, own):
+                names = " and ".join(f"'{name}'" for name in sorted(awaited))
+                self.add("pay", f"'next' never pays '{seat}': {names} cannot run after a turn of its own")
 
     def check_zero_sum(self, reward: Reward, roles: list[Role]) -> None:
         """Try values of all kinds: what the roles are paid must add up to 0."""

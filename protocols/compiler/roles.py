@@ -80,7 +80,8 @@ def check_roles(unit: Unit) -> None:
                 what = f"'{seen}' is not a field of this protocol.{suggest(seen, unit.fields)}"
                 unit.add((*path, "sees", index), what)
         if unit.sound and name not in used and used.keys() <= unit.role_files.keys():
-            what = f"role '{name}' has no node: remove it, or write a node with 'speak: {name}'"
+            kind = "tool" if file.tools else "verify" if file.check is not None else "speak"
+            what = f"role '{name}' has no node: remove it, or write a node with '{kind}: {name}'"
             unit.add(path, what, key=True)
         if file.tools or file.check is not None:
             _check_program(unit, path, file)
@@ -146,6 +147,9 @@ def _check_person(unit: Unit, path: KeyPath, name: str, file: RoleFile, uses: se
             unit.add(path, what, key=True)
         elif "answers" not in unit.fields and "answers" not in file.sees:
             unit.add(path, f"role '{name}' judges, but 'fields' lists no 'answers' to judge: add it", key=True)
+        if file.hears == "quotes" and uses & {"speak", "critique", "revise", "human"}:
+            what = "who speaks is told whole turns, so it cannot hear quotes only: remove it, or let another role speak"
+            unit.add((*path, "hears"), what, key=True)
         if _only_judges(uses):
             unit.refuse_keys(path, ("argues", "opening"), "a judge argues nothing and brings its own instructions")
     elif "use" not in uses and unit.document.has((*path, "hears")):

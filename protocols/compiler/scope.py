@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import networkx as nx
@@ -71,6 +72,11 @@ class Move:
         return self.kind in ("speak", "critique", "revise", "human")
 
     @property
+    def in_turn(self) -> bool:
+        """Its seats act one after the other, from the first to the last."""
+        return self.file.in_turn and self.counted
+
+    @property
     def empty(self) -> bool:
         """Ruled out by the params, or a ``use`` of a file that has faults: nothing is known of its nodes."""
         return not self.alive or (self.kind is None and not self.inner)
@@ -126,12 +132,16 @@ class Compilation:
     """Nodes counted so far, the ``use`` nodes included."""
     audiences: dict[str, Audience] = field(default_factory=dict)
     """Node -> who reads it."""
+    revisions: dict[str, set[str]] = field(default_factory=dict)
+    """Node -> nodes that revise it."""
+    revising: dict[str, Move] = field(default_factory=dict)
+    """Those by name."""
     visible: dict[str, frozenset[str]] = field(default_factory=dict)
     """Seat of the protocol itself -> task fields that its role sees."""
     programs: set[str] = field(default_factory=set)
     """Seats of programs, which may be given anything that their role sees."""
     deaf: set[str] = field(default_factory=set)
-    """Seats that only judge, by quotes: they hear no turns."""
+    """Seats that judge by quotes: they hear no turns."""
     _rules: dict[int, tuple[NodeFile, str | None]] = field(default_factory=dict)
     _parts: dict[tuple[int, KeyPath, type[BaseModel]], tuple[Any, list[Fault]]] = field(default_factory=dict)
 
@@ -179,6 +189,16 @@ class Compilation:
             for other in others
         )
 
+    def versions(self, names: Iterable[str], at: Collection[str]) -> list[str]:
+        """What may stand for turns of ``names`` when one of ``at`` acts: revisions, and revisions of these."""
+        found, todo = list[str](), sorted(names)
+        while todo:
+            for name in sorted(self.revisions.get(todo.pop(), ())):
+                if name not in found and self.before([name], at):
+                    found.append(name)
+                    todo.append(name)
+        return found
+
     def raise_faults(self) -> None:
         """Report.
 
@@ -219,6 +239,8 @@ class Unit:
         """Role of the file -> its seats."""
         self.outer: dict[str, Role] = {}
         """Of a nested role, by its full name: who plays it in the file around."""
+        self.unplayed: tuple[str, ...] = ()
+        """Of a nested file: roles that nobody around it plays."""
         self.node_names: list[str] = []
         self.node_files: dict[str, NodeFile] = {}
         self.moves: dict[str, Move] = {}
@@ -263,8 +285,18 @@ class Unit:
         return found
 
     def add(self, path: KeyPath, what: str, *, key: bool = False, offset: int | None = None) -> None:
-        """Report a fault of this file; one of a nested file names the node that uses it."""
-        self.report(self.document.fault(path, what, key=key, offset=offset))
+        """Report a fault of this file; one of a nested file names the node that uses it, and one in what the file
+        extends tells the way out in the file itself."""
+        fault, document = self.document.fault(path, what, key=key, offset=offset), self.document
+        own = Path(document.file).name
+        elsewhere = fault.file != document.file
+        if "remove it" in what and document.inherits(path) and all(isinstance(step, str) for step in path):
+            taken = ": {".join(map(str, path)) + ": " + "}" * (len(path) - 1)
+            way_out = f"take it away with {taken}{f' in {own}' if elsewhere else ''}"
+            fault = replace(fault, what=what.replace("remove it", way_out, 1))
+        elif elsewhere:
+            fault = replace(fault, what=f"{what} (inherited by {own})")
+        self.report(fault)
 
     def report(self, fault: Fault) -> None:
         """Report a fault once, however often the file is unfolded."""
@@ -295,6 +327,7 @@ class Unit:
             self.add(path, error.what, offset=error.offset)
             return None
         self.used_params |= template.names & self.params.keys()
+        self.used_lists |= template.names & self.lists.keys()
         return template
 
     def refuse_keys(self, path: KeyPath, keys: Iterable[str], reason: str) -> None:

@@ -69,6 +69,10 @@ def _read_lists(unit: Unit) -> None:
         items = unit.document.get(("lists", name))
         if name in unit.fields:
             unit.add(("lists", name), f"list '{name}' hides the field of that name: rename it", key=True)
+        elif name in RESERVED:
+            unit.add(("lists", name), f"'{name}' has a meaning of its own: choose another name", key=True)
+        elif name in unit.params:
+            unit.add(("params", name), f"param '{name}' hides the list of that name: rename it", key=True)
         if not items and isinstance(items, list):
             unit.add(("lists", name), f"list '{name}' is empty: nothing can be drawn from it")
         unit.lists[name] = tuple(map(str, items)) if isinstance(items, list) else ("",)
@@ -97,19 +101,13 @@ def check_unused(unit: Unit) -> None:
     """Settings that change nothing are mistakes."""
     for name in unit.params:
         if name not in unit.used_params:
-            _blame_unused(unit, ("params", name), f"param '{name}' is used nowhere")
+            unit.add(("params", name), f"param '{name}' is used nowhere: remove it", key=True)
     for name in unit.lists:
         if name not in unit.used_lists:
-            _blame_unused(unit, ("lists", name), f"no node draws from list '{name}'")
+            what = f"no node draws from list '{name}', and no template shows it: remove it"
+            unit.add(("lists", name), what, key=True)
     seen = {field for file in unit.role_files.values() for field in file.sees} | unit.used_fields
     for index, name in enumerate(unit.fields):
         if name not in seen:
             what = f"no role sees field '{name}': add it to a role's 'sees', or remove it"
             unit.add(("fields", index), what)
-
-
-def _blame_unused(unit: Unit, path: tuple[str, str], what: str) -> None:
-    section, name = path
-    inherited = unit.document.fault(path, "", key=True).file != unit.document.file
-    way_out = f"take it away with {section}: {{{name}: }}" if inherited else "remove it"
-    unit.add(path, f"{what}: {way_out}", key=True)

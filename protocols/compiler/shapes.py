@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from arena.protocols.compiler.references import node_named
-from arena.protocols.compiler.scope import Move, Unit
+from arena.protocols.compiler.scope import Move, Unit, key_of
 from arena.protocols.compiler.targets import about_many
 from arena.protocols.members import ITEM
 from arena.protocols.templates import Template
 
-__all__ = ["about_shape", "node_shape"]
+__all__ = ["about_shape", "nested_shape", "node_shape"]
 
 
 def node_shape(unit: Unit, template: Template, name: str) -> str:
     """What is wrong where a template loops over one node, or reads a field of several; empty if nothing is."""
     faults = (_node_fault(unit, path) for path in sorted(template.paths) if path[0] == name)
     return next((fault for fault in faults if fault), "")
+
+
+def nested_shape(move: Move, name: str, *, many: bool, inside: Sequence[str] = ()) -> str:
+    """What is wrong where a template shows a nested protocol, or several, instead of their nodes.
+
+    Args:
+        move: the ``use`` node.
+        name: as the template writes it.
+        many: a counted role plays it.
+        inside: the steps behind it, if any.
+    """
+    keys = [key_of(each.name) for unit in move.inner[:1] for each in unit.live_moves()]
+    node = next((step for step in inside if step in keys), keys[-1] if keys else "NODE")
+    if many:
+        loop = f"{{% for each in {name} %}}{{{{ each.{node}.text }}}}{{% endfor %}}"
+        return f"'{name}' are several nested protocols: write {loop}"
+    return f"'{name}' is a nested protocol: name a node of it, as {name}.{node}.text"
 
 
 def about_shape(move: Move, template: Template) -> str:
@@ -30,7 +49,7 @@ def _node_fault(unit: Unit, path: tuple[str, ...]) -> str:
         move, many = found
         read.append(steps.pop(0))
         if fault := _fault(".".join(read), tuple(steps), many=many):
-            return fault
+            return nested_shape(move, ".".join(read), many=True, inside=steps) if many and move.kind is None else fault
         if steps[:1] == [ITEM]:
             steps.pop(0)
         if not move.inner:

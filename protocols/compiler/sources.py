@@ -98,16 +98,16 @@ class Sources:
         if len(chain) == 1:
             return document
         faults: list[Fault] = []
-        root = chain[-1].root
+        base = root = chain[-1].root
         for child in reversed(chain[:-1]):
             if not isinstance(root.value, dict):
                 break  # a file without keys; its faults are told as those of the whole
             if not isinstance(child.data.get("name"), str):
                 faults.append(child.fault(("name",), "a protocol that extends another needs a 'name' of its own"))
-            root = _merge(root, child.root, child, (), faults)
+            base, root = root, _merge(root, child.root, child, (), faults)
         if faults:
             raise SourceError(faults)
-        return Document(document.file, document.text, root)
+        return Document(document.file, document.text, root, base)
 
 
 def _is_file(path: Path) -> bool:

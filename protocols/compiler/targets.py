@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from arena.protocols.compiler.reading import hearers, reaches
+from arena.protocols.compiler.reading import hearers, reaches, unread
 from arena.protocols.compiler.references import Ref, find_nodes, listed
-from arena.protocols.compiler.scope import Move
+from arena.protocols.compiler.scope import Compilation, Move
 from arena.protocols.documents import KeyPath
 from arena.protocols.errors import suggest
 from arena.protocols.graph import Role
 
-__all__ = ["about_many", "about_of", "check_about", "check_reader", "read_reads", "targets"]
+__all__ = [
+    "about_many",
+    "about_of",
+    "check_about",
+    "check_reader",
+    "check_selected",
+    "find_revisions",
+    "read_reads",
+    "targets",
+]
 
 
 def targets(move: Move, names: str | list[str] | None) -> list[Ref]:
@@ -95,17 +104,44 @@ def check_reader(move: Move, role: Role, about: Sequence[str]) -> None:
         if ref is None or ref.move.kind is None:
             continue
         own, path = Ref(ref.moves, tuple(name for name in ref.names if name in about)), (*move.path, "of")
-        if move.kind in ("critique", "revise") and not reaches(own, role.seat):
+        if move.kind in ("critique", "revise") and (other := unread(own, role.seat, move.names)):
             group = role.group.rpartition(".")[2]
-            move.unit.add(path, f"role '{group}' does not read '{text}': set nodes.{text}.to")
+            shown = text if other in own.names else other
+            revises = "" if other in own.names else f", which revises '{text}'"
+            move.unit.add(path, f"role '{group}' does not read '{shown}'{revises}: set nodes.{shown}.to")
         elif move.kind in ("tool", "verify") and (move.file.say is None or _says_text(move)):
-            blind = [seat for seat in hearers(move.unit, move) if not reaches(own, seat)]
-            if blind:
+            blind = ((seat, unread(own, seat, move.names)) for seat in hearers(move.unit, move))
+            seat, other = next(((seat, other) for seat, other in blind if other), ("", None))
+            if other:
                 what = (
-                    f"the result would show '{text}' to role '{blind[0]}', which does not read it: set "
-                    f"nodes.{move.name}.to, or write what is told with 'say'"
+                    f"the result would show '{text if other in own.names else other}' to role '{seat}', which does not "
+                    f"read it: set nodes.{move.name}.to, or write what is told with 'say'"
                 )
                 move.unit.add(path, what)
+
+
+def check_selected(move: Move) -> None:
+    """Who reads a selection is told what was picked, and so must read all that it is picked from."""
+    for text in listed(move.file.select):
+        ref = find_nodes(move.unit, text)
+        if ref is None or ref.move.kind is None:
+            continue
+        for seat in hearers(move.unit, move):
+            if other := unread(ref, seat, move.names):
+                what = f"it would show '{other}' to role '{seat}', which does not read it"
+                way_out = f"set nodes.{move.name}.to or nodes.{other}.to"
+                move.unit.add((*move.path, "select"), f"{what}: {way_out}")
+                break
+
+
+def find_revisions(work: Compilation) -> None:
+    """Take in which nodes revise which."""
+    for unit in work.units:
+        for move in unit.live_moves():
+            for index, name in enumerate(move.names if move.kind == "revise" else ()):
+                work.revising[name] = move
+                for target in about_of(move, index):
+                    work.revisions.setdefault(target, set()).add(name)
 
 
 def _says_text(move: Move) -> bool:

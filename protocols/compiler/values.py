@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from arena.protocols.compiler.given import UNKNOWN, Given, gives, unknown_field
@@ -18,8 +18,8 @@ from arena.protocols.expressions import Expression
 __all__ = ["carried", "check_order", "constant", "expression", "read_computes", "try_number", "whole"]
 
 
-def constant(unit: Unit, path: KeyPath, source: float | str) -> Any:
-    """The value of an expression over params; None, with a fault, if it has none."""
+def constant(unit: Unit, path: KeyPath, source: float | str, *, text: bool = False) -> Any:
+    """The value of an expression over params; None, with a fault, if it has none. ``text``: it may be meant as one."""
     try:
         compiled = Expression(source, unit.params)
     except LanguageError as error:
@@ -28,10 +28,11 @@ def constant(unit: Unit, path: KeyPath, source: float | str) -> Any:
     unit.used_params |= compiled.uses & unit.params.keys()
     if compiled.names:
         for name in sorted(compiled.names):
-            _unknown_name(unit, path, compiled.source, name, [*unit.params])
+            way_out = f" A text stands in quotes: \"'{name}'\"" if text and compiled.source.strip() == name else ""
+            _unknown_name(unit, path, compiled.source, name, [*unit.params], way_out)
         return None
     try:
-        return compiled({})
+        return compiled.trial({})
     except ConfigError as error:
         unit.add(path, str(error))
         return None
@@ -153,8 +154,8 @@ def _key(unit: Unit, path: KeyPath, source: str, name: str, *, single: bool, mem
     return name
 
 
-def _unknown_name(unit: Unit, path: KeyPath, source: str, name: str, known: Sequence[str]) -> None:
-    _blame(unit, path, source, name, f"'{name}' is not a name here.{suggest(name, known)}")
+def _unknown_name(unit: Unit, path: KeyPath, source: str, name: str, known: Sequence[str], way_out: str = "") -> None:
+    _blame(unit, path, source, name, f"'{name}' is not a name here.{suggest(name, known)}{way_out}")
 
 
 def _blame(unit: Unit, path: KeyPath, source: str, name: str, what: str) -> bool:
@@ -198,20 +199,86 @@ def try_number(
     """
     if compiled is None:
         return UNKNOWN
+    _check_kinds(unit, path, compiled.source, plain)
     names = {name: plain[name] if name in plain else _sample(unit, name) for name in compiled.names}
     if any(value is UNKNOWN for value in names.values()):
         return UNKNOWN
     try:
-        value = compiled(names)
+        value = _tried(compiled, names)
     except ConfigError as error:
         unit.add(path, str(error))
         return UNKNOWN
     if texts and (value is None or isinstance(value, str)):
         return value
+    if value is None and compiled.names:
+        return UNKNOWN  # of other values it may be a number
     if not isinstance(value, int | float) or not math.isfinite(value):
         unit.add(path, f"'{compiled.source}' is {'none' if value is None else repr(value)}, not a number")
         return UNKNOWN
     return value
+
+
+def _check_kinds(unit: Unit, path: KeyPath, source: str, plain: Mapping[str, Any]) -> None:
+    """A text is compared with no number: they are never equal."""
+    for node in ast.walk(ast.parse(source.strip().replace("\n", " "), mode="eval")):
+        if not isinstance(node, ast.Compare):
+            continue
+        sides = [node.left, *node.comparators]
+        for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
+            kinds = {_kind(unit, side, plain): ast.unparse(side) for side in (left, right)}
+            if isinstance(op, ast.Eq | ast.NotEq) and kinds.keys() == {"text", "number"}:
+                text, number = kinds["text"], kinds["number"]
+                base = text.removesuffix(".choice")
+                place = f" (the place of a choice, from 0, is {base}.index)" if base != text else ""
+                shown = text.removeprefix("'").removesuffix("'")
+                unit.add(path, f"'{shown}' is a text and '{number}' a number, which are never equal{place}")
+
+
+def _kind(unit: Unit, node: ast.expr, plain: Mapping[str, Any]) -> str:
+    """What a side of a comparison is: ``text``, ``number`` or, where it cannot be told, neither."""
+    value: Any = UNKNOWN
+    if isinstance(node, ast.Constant):
+        value = node.value
+    elif isinstance(node, ast.Name | ast.Attribute):
+        name = ast.unparse(node)
+        found = find_key(unit, name.split(".")) if "." in name else None
+        if found and not found[0].many and not found[0].move.empty:
+            value = gives(found[0]).get(found[1], Given()).sample
+        elif name in plain or name in unit.params:
+            value = plain.get(name, unit.params.get(name, UNKNOWN))
+    return "text" if isinstance(value, str) else "number" if isinstance(value, int | float) else ""
+
+
+def _tried(compiled: Expression, names: Mapping[str, Any]) -> Any:
+    """The value on ordinary values, or on others of the same kinds: ``1 / (draft.words - 2)`` need not always have one.
+
+    Raises:
+        ConfigError: something is of another kind than is needed, or there never is a value.
+    """
+    fault: ConfigError | None = None
+    for vary in _VARIED:
+        try:
+            return compiled.trial({name: vary(value) for name, value in names.items()})
+        except ConfigError as error:
+            fault = fault or error
+            if isinstance(error.__cause__, TypeError) or not names:
+                break
+    assert fault is not None
+    raise fault
+
+
+def _scaled(factor: float, more: float) -> Callable[[Any], Any]:
+    def vary(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(vary, value))
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        return type(value)(factor * value + more)
+
+    return vary
+
+
+_VARIED = (_scaled(1, 0), _scaled(0.5, 0), _scaled(2, 1), _scaled(50, 7))
 
 
 def _sample(unit: Unit, key: str) -> Any:
@@ -251,7 +318,7 @@ def _try_computes(move: Move) -> None:
         try:
             compiled = Expression(source, unit.params, unit.key)
             names = {key: _sample(unit, key) for key in compiled.names}
-            sample = UNKNOWN if any(value is UNKNOWN for value in names.values()) else compiled(names)
+            sample = UNKNOWN if any(value is UNKNOWN for value in names.values()) else compiled.trial(names)
         except ConfigError:
             continue
         given = unit.computes[move.name, name]

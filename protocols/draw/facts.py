@@ -14,7 +14,8 @@ _DEEDS = {"speak": "speaks", "human": "speaks, a person", "tool": "runs the call
 
 def node_facts(protocol: Protocol, node: Node) -> tuple[str, ...]:
     """Lines below a node's name: who does what about what, then the form, the bounds and the readers of its turn."""
-    told = [_deed(protocol, node), *_reading(protocol, node), *_form(node), *_limits(node), *_choosing(node)]
+    in_turn = ["one after the other"] if node.in_turn else []
+    told = [_deed(protocol, node), *in_turn, *_reading(protocol, node), *_form(node), *_limits(node), *_choosing(node)]
     return tuple(plain(fact) for fact in told + _readers(protocol, node))
 
 
@@ -23,7 +24,7 @@ def guard_of(edge: Edge) -> tuple[str, ...]:
     parts = []
     if edge.times is not None:
         bound = "" if edge.bound in ("", str(edge.times)) else f" ({edge.bound})"
-        parts.append(f"up to {_many(edge.times, 'time')}{bound}")
+        parts.append(f"up to {_many(edge.times, 'time')}{bound}" if edge.times else f"never{bound}")
     if edge.when is not None:
         parts.append(f"when {edge.when.source}")
     if edge.stop:
@@ -37,11 +38,13 @@ def plain(text: str) -> str:
 
 
 def _deed(protocol: Protocol, node: Node) -> str:
-    role, about = node.role.group.rpartition(".")[2], _names(protocol, node, node.about)
+    # A node of one seat of a counted role names that seat; all of them are drawn as one box.
+    role = (node.role.name if node.group == node.name else node.role.group).rpartition(".")[2]
+    about = _names(protocol, node, node.about)
     if node.kind == "judge":
         return f"{role} decides"
     if node.kind == "critique":
-        return f"{role} criticises {about}"
+        return f"{role} comments on {about}"
     if node.kind == "revise":
         return f"{role} revises {about}"
     if node.kind == "vote":

@@ -159,17 +159,42 @@ def _arrows(protocol: Protocol) -> dict[str, list[Arrow]]:
     found: dict[str, list[Arrow]] = defaultdict(list)
     meant: dict[tuple[Scope, Arrow], set[str]] = defaultdict(set)
     for edge in protocol.edges:
+        if _passes_on(protocol, edge) or _idle(protocol, edge):
+            continue
         home = _home(protocol, edge)
         targets = _keys(protocol, home, edge.targets) or (END,)
         arrow = Arrow(_keys(protocol, home, edge.sources), targets, guard_of(edge), edge.guarded)
-        meant[home, arrow] |= edge.sources | edge.targets
+        meant[home, arrow] |= _all_in_turn(protocol, edge.sources | edge.targets)
         for scope in _entered(protocol, home, edge):
             names = {name for name in edge.targets if scope in _path(_owner(protocol, name))}
-            meant[scope, Arrow((START,), _keys(protocol, scope, names))] |= names
+            meant[scope, Arrow((START,), _keys(protocol, scope, names))] |= _all_in_turn(protocol, names)
     for (scope, arrow), names in meant.items():
         if all(outer.number <= 1 for outer in _path(scope)):
             found[scope.name].append(replace(arrow, label=(*_partial(protocol, names), *arrow.label)))
     return found
+
+
+def _passes_on(protocol: Protocol, edge: Edge) -> bool:
+    """Whether an edge leads from one seat to the next, where they act in turn: inside one box."""
+    groups = {_group_in_turn(protocol, name) for name in (*edge.sources, *edge.targets)}
+    group = next(iter(groups)) if len(groups) == 1 else ()
+    return bool(group) and group[0] not in edge.targets
+
+
+def _idle(protocol: Protocol, edge: Edge) -> bool:
+    """Whether an edge is never taken (``times`` is 0), and all that it leads to is reached by others."""
+    others = (each.targets for each in protocol.edges if each.times != 0)
+    return edge.times == 0 and edge.targets <= frozenset().union(*others)
+
+
+def _all_in_turn(protocol: Protocol, names: Iterable[str]) -> set[str]:
+    """The names, and with a node that acts in turn the others of its group: an edge leads to the first for all."""
+    return {member for name in names for member in _group_in_turn(protocol, name) or (name,)}
+
+
+def _group_in_turn(protocol: Protocol, name: str) -> tuple[str, ...]:
+    node = protocol.nodes.get(name)
+    return protocol.groups[node.group] if node and node.in_turn else ()
 
 
 def _home(protocol: Protocol, edge: Edge) -> Scope:

@@ -91,7 +91,7 @@ def _notes(picture: Picture, index: int) -> Iterator[str]:
     """The arrows that leave a row for anywhere but the next one, or only some of its boxes, in words."""
     row = set(picture.rows[index])
     following = set(picture.rows[index + 1]) if index + 1 < len(picture.rows) else set()
-    for arrow in picture.arrows:
+    for arrow in sorted(picture.arrows, key=lambda arrow: not arrow.guarded):  # as they are tried
         for one in (replace(arrow, sources=(key,)) for key in arrow.sources) if arrow.any else (arrow,):
             unusual = one.label or set(one.sources) != row or set(one.targets) != following
             if unusual and max(picture.row[key] for key in one.sources) == index:

@@ -35,6 +35,17 @@ def shared() -> ModuleType:
     return _load("letters")
 
 
+@pytest.fixture(scope="session")
+def vllm(shared: Any) -> Iterator[Any]:
+    """An engine of vLLM for that model, which takes half a minute to start: the one of all tests."""
+    shared.need_vllm()
+    from arena.agents.backend_vllm import vllm_backend
+
+    kept = vllm_backend(shared.letters(lora=1), "kept@v0")
+    yield kept.engine
+    shared.close_engine(kept.engine)
+
+
 @pytest.fixture
 def server(faults: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A `fault_server.FaultServer` of this test."""

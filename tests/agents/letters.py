@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +31,13 @@ def need_vllm() -> None:
     """Skip the test that asks, with the way out."""
     if importlib.util.find_spec("vllm") is None:
         pytest.skip(INSTALL_VLLM)
+
+
+def close_engine(engine: Any) -> None:
+    """End an engine and what vLLM leaves to the collector, whose complaints would fall on another test."""
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        engine.close()
+        gc.collect()
 
 
 def letters(*, lora: int | None = None, spread: float = 0.3, rank: int = 4, name: str = "letters") -> Model:

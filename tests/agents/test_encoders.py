@@ -166,3 +166,35 @@ def test_an_own_turn_that_spells_a_control_token_stays_text() -> None:
 def test_a_base_model_without_a_chat_template_is_refused() -> None:
     with pytest.raises(ConfigError, match="chat template"):
         ChatEncoder(tokenizer(None))
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_hidden_thinking_is_counted_in_the_sampled_ids(special: bool) -> None:
+    fast = tokenizer()
+    if special:
+        fast.add_special_tokens({"additional_special_tokens": ["<think>", "</think>"]})
+    encoder = ChatEncoder(fast)
+    before = Context()
+    encoder.extend(before, [Message("prompt", "2 + 2?")])
+
+    def thought(text: str) -> str:
+        ids = fast(text, add_special_tokens=False)["input_ids"]
+        return str(fast.decode(ids[: encoder.thinking(before, ids)]))
+
+    assert thought("<think>two\n</think>\n4") == "<think>two\n</think>"
+    assert thought(" <think></think>4</think>") == " <think></think>"
+    assert thought("<think>two and") == "<think>two and"
+    assert thought("It is 4, I <think>so</think>") == ""
+    assert thought("") == ""
+
+
+def test_templates_that_begin_the_thinking_are_noticed() -> None:
+    encoder = ChatEncoder(tokenizer(CHATML.replace("assistant\n", "assistant\n<think>\n")))
+    context = Context()
+    encoder.extend(context, [Message("prompt", "2 + 2?")])
+    assert encoder.opens_thinking(context)
+    ids = encoder.encode_text("two</think>4")
+    assert encoder.decode(ids[encoder.thinking(context, ids) :]) == "4"
+    plain = Context()
+    ChatEncoder(tokenizer()).extend(plain, [Message("prompt", "What is <think>")])
+    assert not encoder.opens_thinking(plain)

@@ -70,11 +70,11 @@ def test_a_new_episode_is_announced_once() -> None:
     assert (shown.count("episode one"), shown.count("episode two")) == (1, 1)
 
 
-def test_end_of_input_gives_the_turn_up() -> None:
+def test_end_of_input_stops_the_run() -> None:
     (act,), _ = play([], ask())
-    assert (act.text, act.status, act.error) == ("", TurnStatus.REFUSED, "no input")
+    assert (act.text, act.status, act.error) == ("", TurnStatus.CANCELLED, "human has left: the input has ended")
     (act,), _ = play([], ask(**CHOICE))
-    assert act.status is TurnStatus.REFUSED
+    assert act.status is TurnStatus.CANCELLED
 
 
 def test_end_of_input_after_some_lines_ends_the_turn() -> None:
@@ -99,6 +99,12 @@ def test_the_wanted_form_is_told() -> None:
     _, shown = play(["x", ""], ask(output=OutputRule("call", tools=("calculator",))))
     assert 'Call one of calculator: {"tool": NAME, "arguments": {...}}.' in shown
     assert "Put it between <call> and </call>." in shown
+
+
+def test_a_pattern_is_told_with_what_it_reads() -> None:
+    rule = OutputRule("regex", pattern=r"(?P<value>-?\d+)", tag="answer")
+    _, shown = play(["x", ""], ask(output=rule))
+    assert r"Write value so that the whole fits the pattern (?P<value>-?\d+) . Put it between <answer> and" in shown
 
 
 def test_what_could_steer_the_terminal_is_not_shown() -> None:

@@ -194,3 +194,65 @@ def test_nonsense_arguments_are_refused() -> None:
         PolicyAgent("x", HFBackend(model), model.encoder, max_tokens=0)
     with pytest.raises(ConfigError, match="temperature"):
         PolicyAgent("x", HFBackend(model), model.encoder, Sampling(-1.0))
+
+
+THINKING = "<think> </think> a b c"
+
+
+class Says:
+    """A backend that says what it is given, up to the limit."""
+
+    policy, max_length = "says@v1", None
+
+    def __init__(self, encoder: Any, *words: str) -> None:
+        self.ids = [token for text in words for token in encoder.encode_turn(text, end=False)] + [encoder.end_ids[0]]
+
+    def generate(self, requests: Sequence[SampleRequest]) -> Sequence[Completion]:
+        found = []
+        for request in requests:
+            ids = tuple(self.ids[: request.max_tokens])
+            found.append(Completion(ids, (-0.5,) * len(ids), "stop" if ids[-1] == self.ids[-1] else "length"))
+        return found
+
+    def score(self, requests: Sequence[ScoreRequest]) -> Sequence[Sequence[float]]:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("said", "most_thinking", "most_visible", "expected"),
+    [
+        # status, text, thinking, sampled ids, of which thinking
+        ("<think> a b </think> c a", 9, 9, ("ok", "c a", "a b", 7, 4)),
+        ("<think> a b </think> c a", 4, 3, ("ok", "c a", "a b", 7, 4)),
+        ("<think> a b </think> c a", 4, 2, ("truncated", "c a", "a b", 6, 4)),
+        ("<think> a b </think> c a", 9, 1, ("truncated", "c", "a b", 5, 4)),
+        ("<think> a b </think> c a", 3, 9, ("truncated", "", "a b", 3, 3)),
+        ("<think> a b c", 3, 9, ("truncated", "", "a b", 3, 3)),
+        ("<think> a b c", 9, 9, ("ok", "", "a b c", 5, 4)),
+        ("a b c", 9, 2, ("truncated", "a b", "", 2, 0)),
+        ("a b c", 9, 9, ("ok", "a b c", "", 4, 0)),
+        ("<think> a b </think> c a", None, 9, ("ok", "c a", "a b", 7, 4)),
+        ("<think> a b </think> c a", None, 5, ("truncated", "c", "a b", 5, 4)),
+    ],
+)
+def test_thinking_and_what_is_said_have_limits_of_their_own(
+    said: str, most_thinking: int | None, most_visible: int, expected: tuple[str, str, str, int, int]
+) -> None:
+    encoder = tiny(THINKING).encoder
+    asked = ask(Context(), Message("opening", "a"), max_tokens=most_visible + (most_thinking or 0))
+    asked.max_thinking = most_thinking
+    (act,) = PolicyAgent("x", Says(encoder, said), encoder).act([asked])
+    assert act.tokens is not None
+    found = (act.status.value, act.text, act.thinking, len(act.tokens.ids), act.tokens.thinking)
+    assert found == expected
+    assert act.thinking_tokens == act.tokens.thinking
+    assert asked.context.ids == [*act.tokens.prompt, *act.tokens.ids]
+    assert len(act.tokens.logps or ()) == len(act.tokens.ids)
+
+
+def test_thinking_that_the_prompt_begins_is_found() -> None:
+    encoder = tiny(THINKING).encoder
+    (act,) = PolicyAgent("x", Says(encoder, "a b </think> c"), encoder).act(
+        [ask(Context(), Message("opening", "a"), Message("cue", "<think>"), max_tokens=None)]
+    )
+    assert (act.text, act.thinking, act.thinking_tokens) == ("c", "a b", 3)

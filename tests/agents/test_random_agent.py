@@ -138,3 +138,32 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
         "$defs": {"tree": {"type": "array", "items": {"$ref": "#/$defs/tree"}, "minItems": 1, "maxItems": 1}},
     }
     json.dumps(make_json(schema, random.Random(0)))
+
+
+PATTERNS = [
+    r"(?P<value>-?\d+)",
+    r"(?P<a>[A-Z]{2,4})-(?P<b>\d{3})",
+    r"(?P<x>[^a-z\s]+)",
+    r"(?s)(?P<all>.*)",
+    r"(?i)answer: (?P<x>yes|no)",
+    r"(?P<amount>(?:\d+\.)?\d+) (?P<unit>kg|m)",
+    r"(?P<x>.+?)\s+because\s+(?P<y>.+)",
+    r"\A(?<x>[[:alpha:]]+)\z",
+    r"(?P<x>\p{Lu}\pL*)",
+    r"(?U)(?P<x>[\x{e0}-\x{fc}]+)",
+    r"(?P<x>(?:a|(?:b|c){2,})+)",
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("tag", ["", "answer"])
+def test_a_text_matches_the_pattern(pattern: str, tag: str) -> None:
+    rule = OutputRule("regex", pattern=pattern, tag=tag)
+    said = says(50, output=rule)
+    assert {fault for _, fault in (read_output(rule, text) for text in said)} == {None}
+    assert len(set(said)) > 1
+
+
+@pytest.mark.parametrize("pattern", [r"(?P<x>\Bfoo)", r"(?P<x>[^\x00-\x{10FFFF}])"])
+def test_what_no_text_matches_is_answered_with_words(pattern: str) -> None:
+    assert all(text.split() for text in says(3, output=OutputRule("regex", pattern=pattern)))

@@ -25,7 +25,8 @@ def turn(role: str, text: str, *quotes: str) -> Turn:
 
 
 def ask(*heard: Turn, seed: int = 0, field: str | None = "evidence", new: tuple[Message, ...] = ()) -> Ask:
-    return Ask("e", "n", "a", 0, seed, Context(), new, 1, 0, TASK, heard, field)
+    own = sum(each.role == "a" for each in heard)
+    return Ask("e", "n", "a", 0, seed, Context(), new, 1, 0, TASK, heard, field, spoken=own)
 
 
 def test_random_quotes_are_uniform_over_what_nobody_quoted() -> None:
@@ -92,7 +93,8 @@ def test_faults_are_injected_where_told() -> None:
 
 
 def asked(role: str, heard: list[Turn], node: str = "n", visit: int = 0, **more: Any) -> Ask:
-    return Ask("e", node, role, visit, 0, Context(), (), None, None, TASK, heard, **more)
+    own = sum(turn.role == role and (turn.node, turn.visit) != (node, visit) for turn in heard)
+    return Ask("e", node, role, visit, 0, Context(), (), None, None, TASK, heard, spoken=own, **more)
 
 
 def spoken(role: str, node: str = "n", visit: int = 0) -> Turn:

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from arena.protocols import Protocol, load_protocol
+from arena.agents.scripted import fixed
+from arena.engine import Engine, Plan
+from arena.protocols import Protocol, load_protocol, parse_document
+from arena.protocols.loader import compile_document
+from arena.protocols.records import Task
 
 INNER = """
 name: inner
@@ -33,7 +37,7 @@ roles:
 nodes:
   ask: {speak: host, prompt: "Ask about {{ question }}.", to: [pro, judge]}
   sub: {use: inner.yaml, fields: {FIELDS}}
-  close: {speak: host, prompt: "{{ sub.verdict.answer }} after {{ sub.say.text }}"}
+  close: {speak: host, prompt: "{{ sub.verdict.choice }} after {{ sub.say.text }}"}
   final: {judge: judge}
 edges:
   - start -> ask -> sub
@@ -100,3 +104,67 @@ def test_turns_are_by_the_seat_that_plays_the_nested_role(play, outer) -> None:
     assert {turn.role for turn in played.turns} == {"host", "pro"}
     assert played.told("pro", 2)[0].startswith("For yes q2")
     assert played.told("pro", 2)[1] == "host: q2"
+
+
+def test_a_claim_among_answers_of_its_own_reaches_the_judge(play, tmp_path: Path) -> None:
+    (tmp_path / "inner.yaml").write_text("""
+name: inner
+fields: [question, answers]
+roles:
+  pro: {argues: 0, sees: [question, answers]}
+  con: {argues: 1, sees: [question, answers]}
+  judge: {sees: [question, answers]}
+nodes:
+  first: {speak: con, prompt: Begin.}
+  claim: {speak: pro, output: {choice: answers}, claims: true}
+  last: {speak: con, prompt: "You argue {{ answer }}."}
+  verdict: {judge: judge}
+edges: [start -> first -> claim -> last -> verdict -> end]
+""")
+    (tmp_path / "outer.yaml").write_text("""
+name: outer
+fields: [question, answers]
+roles:
+  pro: {argues: 0, sees: [question, answers]}
+  con: {argues: 1, sees: [question, answers]}
+  judge: {sees: [question, answers]}
+nodes:
+  sub: {use: inner.yaml, fields: {answers: ["yes", "no"]}}
+  final: {judge: judge}
+edges: [start -> sub -> final -> end]
+""")
+    says = {"pro": ["no"], "con": ["for no", "for yes"]}
+    played = play(load_protocol(tmp_path / "outer.yaml"), says, sides=(1, 0))
+    inner, outer = played.views
+    # pro claims "no", which con held until then; from there on con argues "yes".
+    assert [(said.role, said.answer, said.text) for said in inner.statements] == [
+        ("con", 1, "for no"),
+        ("pro", 1, "no"),
+        ("con", 0, "for yes"),
+    ]
+    assert inner.answers_argued == (1, 0)
+    assert played.told("con")[-1] == "You argue yes."
+    assert [said.answer for said in outer.statements] == [None] * 3
+    assert outer.answers_argued == (1, 0)
+
+
+def test_a_verdict_can_be_compared_with_what_a_turn_chose() -> None:
+    text = """\
+name: jury
+fields: [question, answers]
+roles: {juror: {count: 3, sees: [question, answers]}}
+nodes:
+  ballot: {speak: juror, output: {choice: answers}}
+  verdict: {vote: ballot}
+  kept: {compute: {place: verdict.index}}
+edges:
+  - start -> ballot -> verdict -> kept -> end
+  - {from: verdict, to: end, when: verdict.choice == ballot_1.choice, stop: as the first}
+"""
+    protocol = compile_document(parse_document(text, "g"))
+    for said, stop in ((("x", "x", "y"), "as the first"), (("x", "y", "y"), "end")):
+        lineup = {f"juror-{number}": fixed(choice) for number, choice in enumerate(said, 1)}
+        task = Task("t", {"question": "?", "answers": ("x", "y")})
+        (episode,) = Engine(protocol, {}, seed=0).play([Plan("k", task, lineup)])
+        assert episode.stop == stop
+    assert episode.turns[-1].fields == {"place": 1}

@@ -129,7 +129,7 @@ nodes:
   panel: {vote: verdict, rule: mean}
   last:
     speak: pro
-    prompt: "Panel: {{ panel.answer }} {{ panel.p | round(2) }}; {% for v in verdict %}{{ v.answer }} {% endfor %}"
+    prompt: "Panel: {{ panel.choice }} {{ panel.p | round(2) }}; {% for v in verdict %}{{ v.choice }} {% endfor %}"
 edges: [start -> argue -> verdict -> panel -> last -> end]
 """
 
@@ -216,12 +216,12 @@ def test_what_a_computation_says_is_read(play) -> None:
     assert played.told("two") == ["one: fold", "payoff: none gets 0"]
 
 
-def test_arithmetic_with_nothing_ends_the_episode_and_names_the_expression(play) -> None:
+def test_arithmetic_with_nothing_gives_nothing(play) -> None:
     text = COMPUTE.replace("SAY", "")
     text = text.replace("stake if a.choice == 'bet' and b.choice == 'fold' else 0", "a.index + stake")
-    played = play(text, {"one": ["?"], "two": ["fold"]})
-    assert played.episode.stop == "error"
-    assert played.episode.error.startswith("payoff: one: 'a.index + stake'")
+    played = play(text, {"one": ["?"], "two": ["fold", "bye"]})
+    assert (played.episode.stop, played.episode.error) == ("end", None)
+    assert next(turn.fields for turn in played.turns if turn.node == "payoff") == {"one": None, "who": "none"}
 
 
 CONSENSUS = """

@@ -31,7 +31,9 @@ def one(move: str) -> str:
 
 def test_words_over_the_limit_are_cut(play) -> None:
     turn = play(one("limit: {words: 3}"), {"solver": ["one two  three four"]}).turns[0]
-    assert (turn.text, turn.status) == ("one two three", TurnStatus.OVER_LIMIT)
+    assert (turn.text, turn.status) == ("one two  three", TurnStatus.OVER_LIMIT)
+    turn = play(one("limit: {words: 3}"), {"solver": ["漢字\u200bかな"]}).turns[0]
+    assert (turn.text, turn.status) == ("漢字\u200bか", TurnStatus.OVER_LIMIT)
 
 
 def test_a_text_at_the_limit_is_left_as_it_is(play) -> None:
@@ -83,6 +85,8 @@ def test_hidden_thinking_is_kept_apart_and_limited(play) -> None:
     text = one("limit: {thinking: 3}").replace("edges: [start -> answer -> end]", "edges: [start -> answer -> end]")
     turn = play(text, {"solver": ["<think>let me see now</think>\nCanberra"]}).turns[0]
     assert (turn.text, turn.thinking, turn.status) == ("Canberra", "let me see", TurnStatus.OVER_LIMIT)
+    turn = play(one(""), {"solver": ["Can<THINK>secret</think>berra <think>more"]}).turns[0]
+    assert (turn.text, turn.thinking, turn.status) == ("Canberra", "secret\nmore", TurnStatus.OK)
     turn = play(one(""), {"solver": ["<think>cut off before the en"]}).turns[0]
     assert (turn.text, turn.thinking, turn.status) == ("", "cut off before the en", TurnStatus.OK)
 
@@ -367,7 +371,7 @@ edges: [start -> first -> second -> end]
     ).replace("{{ first.n ~ first.missing }}", "{{ first.n / 2 }}")
     played = play(text, {"a": ["none", "x"]})
     assert played.episode.stop == "error"
-    assert played.episode.error.startswith("second: template")
+    assert played.episode.error.startswith("second: task 'capital': template")
     assert len(played.turns) == 1
 
 

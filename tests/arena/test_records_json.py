@@ -34,6 +34,7 @@ spans = st.builds(
     st.booleans(),
     st.booleans(),
     st.integers(0, 9),
+    st.none() | st.lists(ids, max_size=3).map(tuple),
 )
 fields = st.dictionaries(text | st.sampled_from(["$tuple", "$float"]), evidence, max_size=3)
 turns = st.builds(

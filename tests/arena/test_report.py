@@ -145,9 +145,9 @@ def test_what_became_of_a_turn_stands_beside_it():
     task = Task("t", {"question": "q", "answers": ["a", "b"]})
     turns = [
         Turn(0, 0, "n", "r", 0, "a", 0, "?", TurnStatus.PARSE_ERROR, kept=False, audience=()),
-        Turn(1, 0, "n", "r", 0, "a", 0, "yes", fields={"choice": "<b>", "deep": {"n": [1, None]}}, thinking="hm"),
+        Turn(1, 0, "n", "r", 0, "a", 0, "yes", fields={"choice": "<b>", "deep": {"n": [2 / 3, None]}}, thinking="hm"),
         Turn(2, 1, "n", "r", 1, "a", 0, "no", kept=False, sample=1, audience=()),
-        Turn(3, 2, "n", "r", 2, "a", 0, "last", replaces=1),
+        Turn(3, 2, "n", "r", 3, "a", 0, "last", replaces=1),
     ]
     tie = Verdict(VerdictStatus.TIE, "j", (math.log(0.5),) * 2)
     episode = Episode("k", "p", "t", {}, (0, 1), turns, stop="consensus", inner_verdicts={"sub.verdict": tie})
@@ -155,9 +155,10 @@ def test_what_became_of_a_turn_stands_beside_it():
     assert page.open == page.crossed == []
     assert "parse errortried again" in page.words
     assert "hidden thinkinghmyes" in page.words
-    assert 'choice = "<b>", deep = {"n": [1, null]}' in page.words
+    assert 'choice = "<b>", deep = {"n": [0.6667, null]}' in page.words
     assert "not picked" in page.words
     assert "replaces turn 1" in page.words
+    assert "r for a at n, visit 4, step 2 · a" in page.words
     assert "sub.verdict j, on answers of its own: 50.0 %, 50.0 %" in page.words
     assert "stopped: consensus" in page.words
 

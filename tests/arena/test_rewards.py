@@ -269,9 +269,17 @@ def test_a_group_is_a_tuple_over_its_nodes(base: Protocol) -> None:
     assert paid(base, turns, reward({"worker": "1 if answer_2.choice == 'y' else 0"})) == [1.0, 1.0]
 
 
-def test_a_value_that_is_no_number_is_refused(base: Protocol) -> None:
-    with pytest.raises(ConfigError, match=r"'work.text' is 'much', no number"):
-        paid(base, [turn(0, "work", "worker", text="much")], reward({"worker": "work.text"}))
+@pytest.mark.parametrize("k", [800, -1, 10**400, 1e300, "much", ["much"], None])
+def test_what_has_no_value_for_what_was_said_is_not_paid(base: Protocol, k: Any) -> None:
+    # exp and product overflow, there is no log; texts and lists are no numbers.
+    value = reward({"worker": "exp(work.k) * log(work.k) * 1e300"})
+    assert paid(base, [turn(0, "work", "worker", fields={"k": k})], value) == [None]
+    assert paid(base, [turn(0, "work", "worker", fields={"k": k})], value, reward({"worker": "1"})) == [None]
+
+
+@pytest.mark.parametrize("x", ["much", 10**400, math.inf, math.nan, None])
+def test_what_is_no_finite_number_is_not_paid(base: Protocol, x: Any) -> None:
+    assert paid(base, [turn(0, "work", "worker", fields={"x": x})], reward({"worker": "work.x"})) == [None]
 
 
 def test_low_level_turns_earn_what_the_next_check_finds(base: Protocol) -> None:
@@ -337,9 +345,28 @@ def test_zero_sum_is_checked_where_all_values_are_known(base: Protocol) -> None:
     fair = reward({"first": "margin", "second": "margin"}, verdict="verdict", zero_sum=True)
     assert paid(base, turns, fair, judged={"verdict": (2,)}) == [1.0, -1.0]
     unfair = reward({"first": "margin", "second": "0"}, verdict="verdict", zero_sum=True)
-    assert paid(base, turns, unfair) == [None, 0.0]
+    assert paid(base, turns, unfair) == [None, None]
     with pytest.raises(NumericalError, match=r"protocol 'game', episode 'e': .*'first': 1.0.*'second': 0.0"):
         paid(base, turns, unfair, judged={"verdict": (2,)})
+
+
+def test_zero_sum_pays_all_roles_or_none(base: Protocol) -> None:
+    turns = [turn(0, "one", "first", fields={"k": 1}), turn(1, "two", "second", fields={"k": None})]
+    value = {"first": "one.k", "second": "two.k"}
+    assert paid(base, turns, reward(value)) == [1.0, None]
+    assert paid(base, turns, reward(value, zero_sum=True)) == [None, None]
+    turns[1].fields = {"k": -1}
+    assert paid(base, turns, reward(value, zero_sum=True)) == [1.0, -1.0]
+
+
+def test_a_verdict_pays_nobody_zero_sum_where_both_argue_the_same_answer(base: Protocol) -> None:
+    turns = [turn(0, "one", "first", quotes=GOOD), turn(1, "two", "second")]
+    value = {"first": "2 * won - 1", "second": "2 * won - 1"}
+    judged = {"verdict": (2,)}
+    fair = reward(value, verdict="verdict", zero_sum=True)
+    assert paid(base, turns, fair, judged=judged) == [1.0, -1.0]
+    assert paid(base, turns, fair, judged=judged, sides=(1, 1)) == [None, None]
+    assert paid(base, turns, reward(value, verdict="verdict"), judged=judged, sides=(1, 1)) == [-1.0, -1.0]
 
 
 def test_a_vote_on_answers_pays_by_its_stored_verdict(base: Protocol) -> None:
@@ -363,7 +390,7 @@ def test_values_may_name_what_a_judge_decided(base: Protocol) -> None:
     judged = {"verdict": (2,)}
     assert paid(base, turns, reward({"worker": "verdict.margin"}), judged=judged)[1] == pytest.approx(1.0)
     assert paid(base, turns, reward({"worker": "1 if verdict.winner == 'first' else 0"}), judged=judged)[1] == 1.0
-    assert paid(base, turns, reward({"worker": "1 if verdict.answer == 'y' else 0"}), judged=judged)[1] == 0.0
+    assert paid(base, turns, reward({"worker": "1 if verdict.choice == 'y' else 0"}), judged=judged)[1] == 0.0
 
 
 def test_a_nested_verdict_on_answers_of_its_own_pays_who_argued_them(base: Protocol) -> None:

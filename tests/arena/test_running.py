@@ -51,7 +51,7 @@ def test_a_star_fills_the_rest(crowd) -> None:
 
 
 def test_an_empty_seat_and_a_stranger_are_named(crowd) -> None:
-    with pytest.raises(ConfigError, match="nobody fills the role 'debater-2' of protocol 'crowd': give --agent"):
+    with pytest.raises(ConfigError, match="nobody fills 'debater-2' of protocol 'crowd': give --agent debater-2=SPEC"):
         lineup_of(crowd, {"debater-1": "silent", "debater-3": "silent"})
     with pytest.raises(ConfigError, match=r"'debatr' is not a speaking role.*Did you mean 'debater'"):
         lineup_of(crowd, {"debatr": "silent"})
@@ -59,11 +59,19 @@ def test_an_empty_seat_and_a_stranger_are_named(crowd) -> None:
         lineup_of(crowd, {"*": "silent", "panel": "silent"})
 
 
+def test_all_empty_seats_are_named_at_once_and_a_counted_role_by_its_name(compiled) -> None:
+    two = compiled(TEXT.replace("{human: chair}", "{speak: chair}"))
+    with pytest.raises(ConfigError, match=r"'debater' and 'chair' of .*: give --agent debater=SPEC --agent chair=SPEC"):
+        lineup_of(two, {})
+    with pytest.raises(ConfigError, match=r"nobody judges as 'panel' of"):
+        judges_of(two, {}, seed=0)
+
+
 def test_judges_are_seated_by_the_same_names(crowd) -> None:
     judges = judges_of(crowd, {"panel": "exact", "panel-2": "match"}, seed=0)
     assert [judges[seat].name.partition("@")[0] for seat in ("panel-1", "panel-2")] == ["exact", "match"]
     assert set(judges_of(crowd, {"*": "exact"}, seed=0)) == {"panel-1", "panel-2"}
-    with pytest.raises(ConfigError, match="has a judge 'panel-2': give --judge SPEC, or --judge panel-2=SPEC"):
+    with pytest.raises(ConfigError, match=r"nobody judges as 'panel-2' of .*: give --judge panel-2=SPEC, or"):
         judges_of(crowd, {"panel-1": "exact"}, seed=0)
     with pytest.raises(ConfigError, match="'chair' is not a judging role"):
         judges_of(crowd, {"chair": "exact"}, seed=0)

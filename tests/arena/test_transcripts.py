@@ -177,3 +177,38 @@ def test_what_a_judge_read_is_shown_by_role():
     assert recorder.judge([view])[0].status is VerdictStatus.TIE
     text = shown(views={"judge": recorder.views})
     assert "judge reads, time 0\n    hint:\n    > h\n    proponent, argues [0]:\n    > Paris.\n    > Yes.\n" in text
+
+
+def scored(*shares):
+    return Verdict(VerdictStatus.SCORED, "j", tuple(map(math.log, shares)))
+
+
+def test_verdicts_stand_where_they_were_given():
+    text = shown(
+        pro("a"),
+        pro("b", index=1, superstep=3),
+        verdict=scored(0.75, 0.25),
+        inner_verdicts={"deeper.verdict": scored(0.2, 0.8)},
+        judged={"deeper.verdict": (1,), "verdict": (2,)},
+    )
+    assert "| a\n\ndeeper.verdict: scored by j on answers of its own: [0] 0.20, [1] 0.80\n\nstep 3\n" in text
+    assert text.endswith('| b\n\nverdict: scored by j: [0] "Paris" 0.75, [1] "Lyon" 0.25\nstop: end\n')
+
+
+def test_a_judge_that_decided_before_is_told_of_and_what_it_read_stands_beside_it():
+    views = {"judge": [JudgeView("k", "Which city?", TASK.answers, [Statement("proponent", 0, t)]) for t in "xy"]}
+    text = shown(
+        pro("a"),
+        pro("b", index=1, superstep=2),
+        verdict=scored(0.75, 0.25),
+        judged={"verdict": (1, 2)},
+        views=views,
+    )
+    first, last = "judge reads, time 0\n    proponent, argues [0]:\n    > x\n", "judge reads, time 1\n"
+    assert f"    | a\n\n{first}verdict: decided, and once more later\n\nstep 2\n" in text
+    assert text.index(last) > text.index("    | b\n")
+
+
+def test_visits_count_from_one_as_rounds_do():
+    again = Turn(0, 0, "pro", "proponent", 1, "v5", 0, "x")
+    assert "#0 proponent at pro, visit 2, by v5" in shown(again)

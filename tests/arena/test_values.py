@@ -48,8 +48,8 @@ def told(verdict: Verdict) -> dict[str, object]:
 def test_a_verdict_says_who_won_and_how_clearly() -> None:
     verdict = Verdict(VerdictStatus.SCORED, "j", (math.log(0.2), math.log(0.7), math.log(0.1)))
     assert told(verdict) == {
-        "choice": 1,
-        "answer": "y",
+        "choice": "y",
+        "index": 1,
         "p": pytest.approx(0.7),
         "margin": pytest.approx(math.log(3.5)),
         "status": "scored",

@@ -2,8 +2,13 @@
 
 import pytest
 
+from arena.agents.scripted import from_list
+from arena.agents.types import Ask
+from arena.engine import Engine, Plan
 from arena.protocols import Protocol, SourceError, parse_document
 from arena.protocols.loader import compile_document
+from arena.protocols.records import Task
+from arena.transcripts import Recorder
 
 TEXT = """\
 name: crowd
@@ -143,3 +148,98 @@ def test_faults(old: str, new: str, fault: str | None) -> None:
     else:
         found = faults((old, new))
         assert fault in found, "\n".join(found)
+
+
+# -- one after the other
+
+IN_TURN = """\
+name: panel
+params: {seats: 3, rounds: 2}
+lists: {personas: [a critic, a scientist, a lawyer]}
+fields: [question]
+roles:
+  referee: {count: seats, sees: [question], opening: "You are {{ personas[number - 1] }}."}
+  clerk: {sees: [question]}
+nodes:
+  talk: {speak: referee, in_turn: true, prompt: "Round {{ round }}."}
+  close: {speak: clerk}
+edges:
+  - start -> talk -> close -> end
+  - {from: talk, to: talk, times: rounds - 1}
+"""
+
+
+def panel(*changes: tuple[str, str], **params: object) -> Protocol:
+    text = IN_TURN
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return compile_document(parse_document(text, "g"), params)
+
+
+def test_seats_in_turn_are_a_chain_that_edges_enter_at_the_first_and_leave_at_the_last() -> None:
+    arrows = [(min(edge.sources), min(edge.targets), edge.times) for edge in panel().edges]
+    assert arrows == [
+        ("start", "talk-1", None),
+        ("talk-3", "close", None),
+        ("close", "end", None),
+        ("talk-3", "talk-1", 1),
+        ("talk-1", "talk-2", None),
+        ("talk-2", "talk-3", None),
+    ]
+
+
+def test_each_seat_in_turn_hears_those_before_it() -> None:
+    protocol = panel()
+    asks: list[Ask] = []
+    lineup = {seat: Recorder(from_list([f"{seat} a", f"{seat} b"]), asks) for seat in protocol.speakers}
+    (episode,) = Engine(protocol, {}, seed=0).play([Plan("k", Task("t", {"question": "?"}), lineup)])
+    assert [turn.node for turn in episode.turns] == [*("talk-1", "talk-2", "talk-3") * 2, "close"]
+    assert [turn.superstep for turn in episode.turns] == list(range(7))
+    told = [[message.text for message in ask.new if message.kind != "opening"] for ask in asks]
+    assert told[1] == ["referee-1: referee-1 a", "Round 1."]
+    assert told[2] == ["referee-1: referee-1 a", "referee-2: referee-2 a", "Round 1."]
+    assert told[3] == ["referee-2: referee-2 a", "referee-3: referee-3 a", "Round 2."]
+    assert [ask.new[0].text for ask in asks[:3]] == ["You are a critic.", "You are a scientist.", "You are a lawyer."]
+
+
+def test_one_seat_in_turn_is_that_seat() -> None:
+    assert [(min(edge.sources), min(edge.targets)) for edge in panel(seats=1).edges][:2] == [
+        ("start", "talk-1"),
+        ("talk-1", "close"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        (
+            "{speak: clerk}",
+            "{speak: clerk, in_turn: true}",
+            "nodes.close.in_turn: 'in_turn' is for several seats, of a role with 'count'; here only one acts: "
+            "remove it",
+        ),
+        (
+            "from: talk, to: talk",
+            "from: talk-1, to: talk",
+            "edges[1].from: an edge names all of 'talk', not 'talk-1' alone: write 'talk'; where its seats shall act "
+            "one after the other, give the node 'in_turn: true'",
+        ),
+        (
+            "personas: [",
+            "clerk: [a], personas: [",
+            "lists.clerk: no node draws from list 'clerk', and no template shows it: remove it",
+        ),
+        (
+            "close: {speak: clerk}",
+            "personas: {speak: clerk}",
+            "nodes.personas: 'personas' is already the name of a list: rename the node",
+        ),
+    ],
+)
+def test_faults_of_seats_in_turn(old: str, new: str, fault: str) -> None:
+    changes = [(old, new)] + ([("-> close", "-> personas")] if "personas: {" in new else [])
+    with pytest.raises(SourceError) as caught:
+        panel(*changes)
+    found = [f"{fault.where}: {fault.what}" for fault in caught.value.faults]
+    assert fault in found, "\n".join(found)

@@ -93,7 +93,7 @@ def test_pictures_of_the_library_show_every_node_and_bound(name):
         for picture in (text, mermaid, words_of(svg)):
             assert shown.group.rpartition(".")[2] in picture
     for one in made.edges:
-        if one.times is not None and one.bound != str(one.times):
+        if one.times and one.bound != str(one.times):
             for picture in (text, mermaid, words_of(svg)):
                 assert f"({one.bound})" in picture
 
@@ -462,3 +462,25 @@ def test_what_does_not_fit_ends_in_an_ellipsis():
 
 def test_spoken_kinds_are_among_those_that_are_drawn():
     assert set(SPOKEN) < set(KINDS)
+
+
+def test_seats_in_turn_are_one_box_without_arrows_between_them():
+    chat = to_text(load_protocol("chateval"))
+    assert "one after the other" in chat
+    assert "only" not in chat
+    assert chat.count("↺ talk, up to 1 time (rounds - 1)") == 1
+    assert "up to" not in to_text(load_protocol("chateval", {"rounds": 1}))
+
+
+def test_a_node_of_one_seat_names_it_and_guarded_arrows_come_first():
+    text = """\
+name: x
+fields: [question]
+roles: {reviewer: {count: 2, sees: [question]}}
+nodes: {a: {speak: reviewer-1}, b: {critique: reviewer-2, of: a}, c: {speak: reviewer-1}}
+edges: [start -> a -> b -> end, {from: b, to: c, when: b.words > 3}, c -> end]
+"""
+    drawn = to_text(compile_document(parse_document(text, "g")))
+    assert "reviewer-1 speaks" in drawn
+    assert "reviewer-2 comments on a" in drawn
+    assert drawn.index("when b.words > 3") < drawn.index("→ end")

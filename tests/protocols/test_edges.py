@@ -124,6 +124,10 @@ def test_the_other_way_out_may_be_missing_where_params_decide() -> None:
             "  - start -> a -> b -> c -> d -> end\n  - {from: a | a, to: c, when: a.ok}\n",
             "edges[1].from: two of what is joined by '|' are the same",
         ),
+        (
+            "  - start -> a -> b -> c -> d -> end\n  - {from: b, to: end, stop: early}\n",
+            "edges[0]: this is never taken: an edge with 'stop' and no condition leads from there too",
+        ),
         # sources that exclude each other
         (
             "  - start -> a\n  - {from: a, to: b, when: a.ok}\n  - a -> c\n  - b & c -> d -> end\n  - b | c -> end\n",
@@ -139,7 +143,7 @@ def test_faults(edges: str, fault: str) -> None:
 def test_one_seat_cannot_speak_twice_at_once() -> None:
     more = "  e: {speak: a}\n"
     assert faults("  - start -> a & e -> b -> c -> d -> end\n", more=more) == [
-        "nodes.e: 'e' and 'a' may act at the same time, and 'a' speaks at both: one after the other, or by two roles"
+        "nodes.e: 'a' and 'e' may act at the same time, and 'a' speaks at both: one after the other, or by two roles"
     ]
     # On branches of different length they meet later.
     apart = "  - start -> a & b\n  - a -> c -> end\n  - b -> d -> e -> end\n"
@@ -147,7 +151,7 @@ def test_one_seat_cannot_speak_twice_at_once() -> None:
     meeting = (
         "  - start -> b & c\n  - b -> a -> end\n  - c -> e -> end\n  - {from: a, to: d, when: a.ok}\n  - d -> end\n"
     )
-    assert "'e' and 'a' may act at the same time" in faults(meeting, more=more)[0]
+    assert "'a' and 'e' may act at the same time" in faults(meeting, more=more)[0]
 
 
 def edge(sources: str, targets: str, *, times: int | None = None, enters: str = "", exits: str = "") -> Edge:

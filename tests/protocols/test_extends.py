@@ -74,11 +74,22 @@ def test_a_kind_is_changed_by_taking_the_old_one_away(base: Path) -> None:
         (
             "roles:\n  pro: {sees: [answers]}\n",
             "base.yaml:8:34: nodes.case.prompt: role 'pro' does not see field 'question': add it to roles.pro.sees or "
-            "do not show it here",
+            "do not show it here (inherited by child.yaml)",
         ),
         (
             "params: {words: 0}\n",
-            "base.yaml:8:63: nodes.case.limit.words: 'words' is 0; it must be from 1 to 1,000,000",
+            "base.yaml:8:63: nodes.case.limit.words: 'words' is 0; it must be from 1 to 1,000,000 "
+            "(inherited by child.yaml)",
+        ),
+        # and the way out is in the child
+        (
+            "nodes:\n  case: {speak: b}\nroles:\n  b: {sees: [question]}\n",
+            "base.yaml:5:3: roles.pro: role 'pro' has no node: take it away with roles: {pro: } in child.yaml, or "
+            "write a node with 'speak: pro'",
+        ),
+        (
+            "params: {words: 40}\nnodes:\n  case: {limit: }\n",
+            "child.yaml:3:10: params.words: param 'words' is used nowhere: take it away with params: {words: }",
         ),
         # own values in the child
         (

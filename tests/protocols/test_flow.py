@@ -147,6 +147,16 @@ def test_conditions_know_what_was_said() -> None:
         steps(Flow(routes), {})
 
 
+def test_a_condition_that_is_none_does_not_hold() -> None:
+    routes = Routes(
+        nodes("a", "b", "c"),
+        [edge("start", "a"), edge("a", "b", "1 / a.score"), edge("a", "c"), edge("b", "end"), edge("c", "end")],
+    )
+    assert steps(Flow(routes), {"a.score": 2}) == ["a", "b"]
+    assert steps(Flow(routes), {"a.score": 0}) == ["a", "c"]
+    assert steps(Flow(routes), {"a.score": None}) == ["a", "c"]
+
+
 def test_edges_of_one_line_share_their_count() -> None:
     # a | b -> c, twice in all; a and b in turn lead there.
     routes = Routes(
@@ -209,11 +219,37 @@ def test_the_edge_that_ends_the_episode_says_why(choice: str, stop: str) -> None
 def test_an_edge_to_the_end_does_not_end_what_goes_on_beside_it() -> None:
     routes = Routes(
         nodes("a", "b", "c"),
-        [edge("start", "a b"), edge("a", "end", stop="early"), edge("b", "c"), edge("c", "end")],
+        [edge("start", "a b"), edge("a", "end"), edge("b", "c"), edge("c", "end")],
     )
     flow = Flow(routes)
     assert steps(flow) == ["a b", "c"]
     assert flow.stop == ""
+
+
+def test_an_early_stop_ends_what_goes_on_beside_it() -> None:
+    routes = Routes(
+        nodes("a", "b", "c"),
+        [
+            edge("start", "a b"),
+            edge("a", "end", "a.choice == 'yes'", stop="early"),
+            edge("a", "end"),
+            edge("b", "c"),
+            edge("c", "end"),
+        ],
+    )
+    flow = Flow(routes)
+    assert steps(flow, {"a.choice": "yes"}) == ["a b"]
+    assert (flow.stop, flow.superstep) == ("early", 1)
+    flow = Flow(routes)
+    assert steps(flow, {"a.choice": "no"}) == ["a b", "c"]
+    assert flow.stop == ""
+
+
+def test_of_two_early_stops_that_of_the_first_node_counts() -> None:
+    ends = [edge("b", "end", stop="second"), edge("a", "end", stop="first")]
+    flow = Flow(Routes(nodes("a", "b"), [edge("start", "a b"), *ends]))
+    flow.advance()
+    assert flow.stop == "first"
 
 
 def nested(*outer: Edge) -> Flow:
@@ -262,6 +298,35 @@ def test_a_scope_has_finished_when_nothing_in_it_acts_any_more() -> None:
     inner = [edge("s.a", exits="s"), edge("s.b", "s.c"), edge("s.c", exits="s")]
     outer = [edge("start", "s.a s.b", enters=("s",)), edge("s", "y"), edge("y", "end")]
     assert steps(Flow(Routes(nodes("s.a", "s.b", "s.c", "y"), [*inner, *outer]))) == ["s.a s.b", "s.c", "y"]
+
+
+def test_an_early_stop_in_a_scope_ends_that_scope_alone() -> None:
+    # s.b and what s.t nests would go on; x beside the scope does.
+    inner = [
+        edge("s.a", exits="s", stop="early"),
+        edge("s.b", "s.c"),
+        edge("s.c", exits="s"),
+        edge("s.t.a", "s.t.a", times=3),
+        edge("s.t.a", exits="s.t"),
+        edge("s.t", "s.c"),
+    ]
+    outer = [edge("start", "s.a s.b s.t.a x", enters=("s", "s.t")), edge("s", "y"), edge("y", "end"), edge("x", "z")]
+    flow = Flow(Routes(nodes("x", "s.a", "s.b", "s.c", "s.t.a", "y", "z"), [*inner, *outer, edge("z", "end")]))
+    assert steps(flow) == ["x s.a s.b s.t.a", "y z"]
+    assert flow.stop == ""
+
+
+def test_a_scope_that_is_left_at_the_moment_of_an_early_stop_leads_nowhere_inside() -> None:
+    inner = [edge("s.a", exits="s", stop="early"), edge("s.t.a", exits="s.t"), edge("s.t", "s.c")]
+    outer = [edge("start", "s.a s.t.a", enters=("s", "s.t")), edge("s", "y"), edge("y", "end")]
+    more = [edge("s.c", exits="s")]
+    assert steps(Flow(Routes(nodes("s.a", "s.t.a", "s.c", "y"), [*inner, *outer, *more]))) == ["s.a s.t.a", "y"]
+
+
+def test_a_plain_edge_to_the_end_of_a_scope_does_not_keep_others_from_going_on() -> None:
+    for ends in ([edge("s.a", exits="s"), edge("s.a", "s.b")], [edge("s.a", "s.b"), edge("s.a", exits="s")]):
+        outer = [edge("start", "s.a", enters=("s",)), edge("s.b", exits="s"), edge("s", "y"), edge("y", "end")]
+        assert steps(Flow(Routes(nodes("s.a", "s.b", "y"), [*ends, *outer]))) == ["s.a", "s.b", "y"]
 
 
 def test_the_last_of_an_inner_scope_may_end_the_outer_ones() -> None:

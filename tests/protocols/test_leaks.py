@@ -210,7 +210,7 @@ class Author:
         if "use" in node:
             return f"{{{{ {name}.i{self.random.randint(0, 1)}.text }}}}"
         if "judge" in node:
-            return f"{{{{ {name}.{self.random.choice(['p', 'answer', 'winner'])} }}}}"
+            return f"{{{{ {name}.{self.random.choice(['p', 'choice', 'winner'])} }}}}"
         if "compute" in node:
             return f"{{{{ {name}.length }}}}"
         part = self.random.choice(["text", "text", "words", "drop", "choice"])
@@ -322,34 +322,12 @@ class Fair:
         return [Verdict(VerdictStatus.SCORED, self.name, (-0.1, -2.35)) for _ in views]
 
 
-def spread(drawn: Drawn, watch: Watch, protocol: Protocol) -> None:
-    """Selections and votes say again what was said: to their own readers, by the author's will."""
-    drawn.readers["nobody"] = set()
-    origins = {name: set(node.about) for name, node in protocol.nodes.items() if node.kind in ("select", "vote")}
-    original = watch.may_know
-
-    def may_know(seat: str) -> set[str]:
-        known = original(seat)
-        open_nodes = {name for name in origins if watch.reads(seat, name)} if origins else set()
-        todo, sources = list(open_nodes), set[str]()
-        while todo:
-            for name in origins.get(todo.pop(), ()):
-                if name not in sources:
-                    sources.add(name)
-                    todo.append(name)
-        told = {name for name in sources if protocol.nodes[name].speaks}
-        told |= {about for name in sources if name not in origins for about in protocol.nodes[name].about}
-        return known | {secret for node, _, secrets in watch.heard if node in told for secret in secrets}
-
-    watch.may_know = may_know  # type: ignore[method-assign]
-
-
 def play(drawn: Drawn, protocol: Protocol) -> list[str]:
     watch = Watch(drawn)
     for name, node in protocol.nodes.items():
         if node.kind in ("judge", "compute"):
             drawn.readers.setdefault(re.sub(r"-\d+", "", name), set())
-    spread(drawn, watch, protocol)
+    drawn.readers["nobody"] = set()
     agent = Gossip(watch)
     engine = Engine(protocol, dict.fromkeys(protocol.judging_seats, Fair(watch)), seed=1)
     (episode,) = engine.play([Plan("e", TASK, dict.fromkeys(protocol.speakers, agent))])
@@ -470,7 +448,7 @@ edges: [start -> tell -> guess -> verdict -> last -> end]
             'guesser: {sees: [question], opening: "{{ hint }}"}',
             "does not see field 'hint'",
         ),
-        ("last: {speak: guesser}", 'last: {speak: guesser, prompt: "{{ verdict.answer }}"}', "it shows 'answers'"),
+        ("last: {speak: guesser}", 'last: {speak: guesser, prompt: "{{ verdict.choice }}"}', "it shows 'answers'"),
         ("last: {speak: guesser}", 'last: {speak: guesser, prompt: "{{ sides }}"}', "'sides' shows 'answers'"),
         ("last: {speak: guesser}", "last: {speak: guesser, quote: hint}", "cannot quote 'hint'"),
         ("last: {speak: guesser}", "last: {speak: guesser, draw: {x: items}}", "cannot draw from 'items'"),
@@ -540,3 +518,119 @@ def test_what_is_only_compared_may_be_shown() -> None:
     text = text.replace("  checker: {check: blab}\n", "")
     text = text.replace("last: {speak: guesser}", 'last: {speak: guesser, prompt: "{{ guess.won }} by {{ guess.by }}"}')
     assert build(parse_document(text), {}, Sources()).nodes["last"].prompt
+
+
+OPEN = """\
+name: open
+fields: [question, answers, hint]
+roles:
+  ann: {sees: [question, answers, hint]}
+  bob: {sees: [question]}
+  judge: {sees: [question, answers]}
+nodes:
+  draft: {speak: ann}
+  again: {revise: ann, of: draft, to: self}
+  note: NOTE
+  verdict: {judge: judge}
+edges: [start -> draft -> again -> note -> verdict -> end]
+"""
+
+
+def fault_of(text: str) -> str:
+    with pytest.raises(SourceError) as caught:
+        build(parse_document(text, "g"), {}, Sources())
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "{critique: bob, of: draft}",
+        '{speak: bob, prompt: "{{ draft.text }}"}',
+        '{critique: ann, of: draft, cue: "{{ of.text }} "}\nmessage: "{{ cue }}: {{ text }}"',
+        "{select: [draft, again], value: words, to: [bob]}\n  last: {speak: bob}",
+        "{verify: checker, of: draft}\n  last: {speak: bob}",
+    ],
+)
+def test_a_private_revision_of_a_public_turn_stays_private(note: str) -> None:
+    note, _, message = note.partition("\nmessage: ")
+    text = OPEN.replace("NOTE", note) + (f"message: {message}\n" if message else "")
+    if "checker" in note:
+        text = text.replace("  judge: {", "  checker: {check: blab}\n  judge: {", 1)
+    if "last:" in note:
+        text = text.replace("-> note ->", "-> note -> last ->")
+    elif "bob" not in note:
+        text = text.replace("-> note ->", "-> note -> last ->").replace(
+            "  verdict:", "  last: {speak: bob}\n  verdict:", 1
+        )
+    assert "again" in fault_of(text) or "'of' of node" in fault_of(text)
+
+
+def test_a_revision_that_can_only_come_later_does_not_count() -> None:
+    text = OPEN.replace("NOTE", "{critique: bob, of: draft}").replace(
+        "draft -> again -> note", "draft -> note -> again"
+    )
+    assert build(parse_document(text), {}, Sources())
+
+
+NUMBER = "{json: {type: object, properties: {n: {type: number}}, required: [n]}}"
+PRIVATE = """\
+name: private
+fields: [question, answers, hint]
+roles:
+  ann: {sees: [question, answers, hint]}
+  bob: {sees: [question]}
+  judge: {sees: [question, answers]}
+nodes:
+  one: {speak: ann, to: self, output: OUTPUT}
+  two: {speak: ann, to: self, output: OUTPUT}
+  sum: SUM
+  last: {speak: bob}
+  verdict: {judge: judge}
+edges: [start -> one -> two -> sum -> last -> verdict -> end]
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "node", "what"),
+    [
+        ("{choice: [x, y]}", "{vote: [one, two]}", ""),
+        ("{choice: answers}", "{vote: [one, two]}", "it shows 'answers', which 'bob' does not see"),
+        ("{choice: answers}", '{vote: [one, two], say: "{{ choice }}"}', "it shows 'answers'"),
+        ("{choice: answers}", '{vote: [one, two], say: "{{ text }}"}', "it shows 'answers'"),
+        ("{choice: answers}", '{vote: [one, two], say: "{{ votes }} votes"}', ""),
+        ("{choice: answers}", "{vote: [one, two], to: [judge]}", ""),
+        ("{choice: hint}", "{vote: [one, two]}", "it shows an item of 'hint', which 'bob' does not see"),
+        ("{choice: [x, y]}", "{vote: [one, two], count: text}", "it is the 'text' of 'one': 'bob' does not read"),
+        (NUMBER, "{vote: [one, two], count: n, rule: mean}", "it is the 'n' of 'one': 'bob' does not read its turns"),
+        (NUMBER, "{select: [one, two], value: n}", "it would show 'one' to role 'bob', which does not read it"),
+        (NUMBER, "{select: [one, two], value: n, to: self}", "a program has no mind"),
+    ],
+)
+def test_a_result_is_told_to_those_who_may_know_it(output: str, node: str, what: str) -> None:
+    text = PRIVATE.replace("OUTPUT", output).replace("SUM", node)
+    if what:
+        assert what in fault_of(text)
+    else:
+        assert build(parse_document(text), {}, Sources())
+
+
+def test_who_hears_only_quotes_may_not_speak() -> None:
+    text = OPEN.replace("NOTE", "{speak: judge}").replace("answers]}\nnodes", "answers], hears: quotes}\nnodes")
+    assert "it cannot hear quotes only" in fault_of(text)
+
+
+def test_a_nested_judge_hears_what_the_judge_hears_that_plays_it() -> None:
+    inner = """\
+name: inner
+fields: [question, answers]
+roles: {x: {sees: [question]}, judge: {sees: [question, answers]}}
+nodes: {s: {speak: x}, v: {judge: judge}}
+edges: [start -> s -> v -> end]
+"""
+    outer = OPEN.replace("NOTE", "{use: inner.yaml, roles: {x: bob}}").replace(
+        "answers]}\nnodes", "answers], hears: quotes}\nnodes"
+    )
+    sources = Sources({"g\ninner.yaml": ("inner.yaml", inner)})
+    with pytest.raises(SourceError, match=r"of 'inner.yaml' hears turns, but 'judge', which plays it, hears quotes"):
+        build(parse_document(outer, "g"), {}, sources)

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from arena.agents.scripted import fixed
+from arena.engine import Engine, Plan
 from arena.protocols import Protocol, SourceError, load_protocol
+from arena.protocols.records import Task
 
 INNER = """\
 name: inner
@@ -365,3 +368,111 @@ def test_one_value_of_several_scopes_is_refused_in_conditions(folder: Path) -> N
     one = load(folder, ("all(work.check.passed)", "work_2.check.passed"), text=COUNTED)
     assert one.edges[4].when is not None
     assert one.edges[4].when.names == {"work_2.check.passed"}
+
+
+MINI = """\
+name: mini
+params: {summary: true, mode: plain}
+fields: [question]
+roles:
+  worker: {sees: [question]}
+  summarizer: {sees: [question], opening: "{{ mode }}"}
+nodes:
+  say: {speak: worker}
+  sum: {speak: summarizer}
+edges:
+  - start -> say
+  - {from: say, to: sum, when: summary}
+  - say | sum -> end
+"""
+
+CROWD = """\
+name: crowd
+fields: [question]
+roles:
+  worker: {count: 2, sees: [question]}
+  boss: {sees: [question]}
+nodes:
+  part: {use: mini.yaml, with: {summary: false}}
+  close: {speak: boss, prompt: "{% for each in part %}{{ each.say.text }}{% endfor %}"}
+edges: [start -> part -> close -> end]
+"""
+
+
+def crowd(folder: Path, *changes: tuple[str, str]) -> list[str]:
+    (folder / "mini.yaml").write_text(MINI)
+    return faults(folder, *changes, text=CROWD)
+
+
+def test_roles_that_only_left_out_nodes_need_are_played_by_nobody(folder: Path) -> None:
+    (folder / "mini.yaml").write_text(MINI)
+    assert load(folder, text=CROWD).speakers == ("worker-1", "worker-2", "boss")
+    assert crowd(folder, ("summary: false", "summary: true")) == [
+        "outer.yaml:7:3: nodes.part: nobody plays role 'summarizer' of 'mini.yaml': write roles: {summarizer: ROLE}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "what"),
+    [
+        ("p in part %}{{ p }}", "'part' are several nested protocols: write {% for each in part %}{{ each.say.text }}"),
+        (
+            "p in part.say %}{{ p }}",
+            "'part' are several nested protocols: write {% for each in part %}{{ each.say.text }}",
+        ),
+        ("p in part %}{{ p.nonsense }}", "'part' is a nested protocol: name a node of it. There is: say, sum."),
+        ("p in part %}{{ p.text }}", "'part' is a nested protocol: name a node of it. There is: say, sum."),
+        ("p in part %}{{ p.say.txt }}", "'part.say' gives no 'txt'. Did you mean 'text'?"),
+    ],
+)
+def test_a_counted_use_is_shown_node_by_node(folder: Path, shown: str, what: str) -> None:
+    (fault,) = crowd(folder, ("each in part %}{{ each.say.text }}", shown))
+    assert fault.startswith("outer.yaml:8:")
+    assert f"nodes.close.prompt: {what}" in fault
+
+
+def test_a_role_that_plays_in_two_uses_at_once_is_one_fault_at_the_use(folder: Path) -> None:
+    (folder / "mini.yaml").write_text(MINI)
+    text = CROWD.replace("{count: 2, sees: [question]}", "{sees: [question]}").replace(
+        "  close: ", "  more: {use: mini.yaml, roles: {summarizer: boss}}\n  close: "
+    )
+    changes = (
+        ("each in part %}{{ each.say.text }}{% endfor %}", "!"),
+        ("{% for ", ""),
+        ("-> part ->", "-> part & more ->"),
+    )
+    assert faults(folder, *changes, text=text) == [
+        "outer.yaml:8:3: nodes.more: 'part' and 'more' may act at the same time, and 'worker' speaks at both: one "
+        "after the other, or by two roles"
+    ]
+
+
+def test_a_text_for_a_param_stands_in_quotes(folder: Path) -> None:
+    (fault,) = crowd(folder, ("summary: false", "summary: false, mode: loud"))
+    assert fault.endswith("""'loud' is not a name here. A text stands in quotes: "'loud'\"""")
+
+
+PANEL = """\
+name: panel
+fields: [question]
+roles: {referee: {count: 2, sees: [question]}}
+nodes: {talk: {speak: referee, in_turn: true}}
+edges: [start -> talk -> end, {from: talk, to: talk, times: 1}]
+"""
+
+
+def test_seats_in_turn_begin_and_end_a_nested_protocol_one_by_one(folder: Path) -> None:
+    (folder / "panel.yaml").write_text(PANEL)
+    text = PANEL.replace("{talk: {speak: referee, in_turn: true}}", "{sub: {use: panel.yaml}}").replace("talk", "sub")
+    protocol = load(folder, text=text)
+    assert edges(protocol) == [
+        "start -> sub.talk-1, enters sub",
+        "sub -> end",
+        "sub -> sub.talk-1, enters sub, times 1",
+        "sub.talk-2 ->, exits sub",
+        "sub.talk-2 -> sub.talk-1, times 1",
+        "sub.talk-1 -> sub.talk-2",
+    ]
+    lineup = {seat: fixed(seat) for seat in protocol.speakers}
+    (episode,) = Engine(protocol, {}, seed=0).play([Plan("k", Task("t", {"question": "?"}), lineup)])
+    assert [turn.role for turn in episode.turns] == ["referee-1", "referee-2"] * 4

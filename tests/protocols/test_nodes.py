@@ -311,7 +311,7 @@ DRAFT = 'draft: {speak: pro, prompt: "Be {{ mood }}.", draw: {mood: moods}}'
         (
             "lists: {moods: [calm, loud]}",
             "lists: {moods: [calm, loud], more: [a]}",
-            "3: lists.more: no node draws from list 'more': remove it",
+            "3: lists.more: no node draws from list 'more', and no template shows it: remove it",
         ),
         (
             "lists: {moods: [calm, loud]}",
@@ -336,3 +336,58 @@ def test_faults_say_where_and_what(old: str, new: str, fault: str | None) -> Non
     else:
         found = faults((old, new))
         assert fault in found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("when", "fault"),
+    [
+        (
+            "verdict.choice == 0",
+            "'verdict.choice' is a text and '0' a number, which are never equal (the place of a choice, "
+            "from 0, is verdict.index)",
+        ),
+        ("say.words == 'ten'", "'ten' is a text and 'say.words' a number, which are never equal"),
+        ("say.text = 'ten'", "'say.text = 'ten'' is not an expression: write == to compare"),
+        ("verdict.choice == 'yes' and verdict.index == 0 and say.ok == true", ""),
+        ("median((1, verdict.p, 3)) > 1", ""),
+    ],
+)
+def test_texts_and_numbers_are_never_equal(when: str, fault: str) -> None:
+    text = f"""\
+name: x
+fields: [question, answers]
+roles: {{a: {{sees: [question]}}, judge: {{sees: [question, answers]}}}}
+nodes:
+  say: {{speak: a}}
+  verdict: {{judge: judge}}
+edges:
+  - start -> say -> verdict -> end
+  - {{from: verdict, to: say, times: 1, when: "{when}"}}
+"""
+    try:
+        compile_document(parse_document(text, "g"))
+        found = []
+    except SourceError as error:
+        found = [each.what for each in error.faults]
+    assert found == ([fault] if fault else [])
+
+
+def test_names_and_numbers_that_mean_lists_and_mappings_are_told() -> None:
+    text = """\
+name: x
+fields: [question]
+roles: {a: {sees: [question]}, box: {tools: [calculator]}}
+nodes:
+  say: {speak: a, limit: 40}
+  v: {vote: say & more}
+edges: [start -> say -> v -> end]
+"""
+    with pytest.raises(SourceError) as caught:
+        compile_document(parse_document(text, "g"))
+    assert [each.what for each in caught.value.faults] == [
+        "40 is not a mapping (key: value): write {words: 40}",
+        "'say & more' is not a name: use letters, digits and _ (several names are a list: [say, more])",
+    ]
+    text = text.replace(", limit: 40", "").replace("  v: {vote: say & more}\n", "").replace("-> v ", "")
+    with pytest.raises(SourceError, match="remove it, or write a node with 'tool: box'"):
+        compile_document(parse_document(text, "g"))

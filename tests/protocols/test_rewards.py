@@ -134,6 +134,18 @@ def test_a_vote_on_answers_pays_like_a_judge() -> None:
             "rewards.pay: 'next' waits for a node that the value names, and it names none",
         ),
         (
+            "{roles: [pro], value: 'number(b.bid)', pay: next}",
+            "rewards.pay: 'next' never pays 'pro': 'b' cannot run after a turn of its own",
+        ),
+        (
+            "{roles: [con], value: 'number(b.bid) + a.words', pay: next}",
+            "rewards.pay: 'next' never pays 'con': 'a' and 'b' cannot run after a turn of its own",
+        ),
+        (
+            "{roles: [crowd], value: 'a.words', pay: next}",
+            "rewards.pay: 'next' never pays 'crowd-1': 'a' cannot run after a turn of its own",
+        ),
+        (
             "{roles: [pro], value: 1, pay: turn}",
             "rewards.pay: the value is the same for every turn: use words, ok or a field of the turn, or another way "
             "to pay",
@@ -176,6 +188,14 @@ def test_a_vote_on_answers_pays_like_a_judge() -> None:
 def test_faults(reward: str, fault: str) -> None:
     found = faults(reward)
     assert fault in found, "\n".join(found)
+
+
+def test_what_pays_next_may_come_later_on_another_branch_or_in_another_round() -> None:
+    reward = "{roles: [pro], value: b.words, pay: next}"
+    chain = "start -> a & b -> many -> first"
+    assert compiled(reward, TEXT.replace(chain, "start -> a & many\n  - many -> b\n  - a & b -> first"))
+    looping = TEXT.replace("rewards:", "  - {from: a & b, to: a & b, times: 1}\nrewards:")
+    assert compiled(reward, looping)
 
 
 @pytest.mark.parametrize("value", ["margin", "tanh(margin / 2)", "won - 0.5", "2 * p - 1"])

@@ -53,3 +53,8 @@ def test_a_file_that_extends_another_needs_a_name_only() -> None:
     jsonschema.validate({"name": "x", "extends": "debate", "nodes": {"pro": None}}, protocol_schema())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"name": "x"}, protocol_schema())
+
+
+def test_what_a_child_takes_away_is_no_fault_for_an_editor() -> None:
+    removed = {"params": {"mode": None}, "lists": {"x": None}, "nodes": {"v": {"rule": None, "of": None}}}
+    jsonschema.validate({"name": "x", "extends": "debate", "budget": None, **removed}, protocol_schema())

@@ -444,3 +444,23 @@ def test_schedules():
 def test_a_config_that_cannot_work_is_refused(config):
     with pytest.raises(ValueError, match="validation error"):
         LearnerConfig.model_validate(config)
+
+
+def test_constrained_tokens_have_the_distribution_over_what_was_allowed():
+    made = learner(kl=KLConfig(beta=0.3, estimator="exact"))
+    free = TrainingSequence([1, 5, 7, 3], [2, 3], [-1.0, -1.0], [0, 0], "a", "e", 2, advantages=[1.0, 1.0])
+    bound = copy.deepcopy(free)
+    bound.allowed = {1: (2, 3, 11)}
+    before = torch.log_softmax(made.network(torch.tensor([free.ids])).logits[0].detach(), -1)
+    with torch.no_grad():
+        for weight in made.parameters.values():
+            weight.mul_(1.1)
+    logits = made.network(torch.tensor([free.ids])).logits[0].detach()
+    p, q = (torch.log_softmax(rows[2, [2, 3, 11]], -1) for rows in (logits, before))
+    scores = made.score([free, bound])
+    assert scores.logps[1] == pytest.approx(float(torch.log_softmax(logits, -1)[2, 3]), abs=1e-9)
+    assert scores.logps[2] == pytest.approx(scores.logps[0], abs=1e-9)
+    assert scores.logps[3] == pytest.approx(float(p[1]), abs=1e-9)
+    assert scores.kl[3] == pytest.approx(float((p.exp() * (p - q)).sum()), abs=1e-9)
+    made.update([free, bound])
+    assert all(torch.isfinite(weight).all() for weight in made.parameters.values())

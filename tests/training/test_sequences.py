@@ -100,3 +100,26 @@ def test_nobody_is_taught_what_was_not_kept():
     assert (made.ids, made.positions, made.turns) == ([1, 2, 3, 4], [3], [1])
     (sampled,) = sequences_of(episode(failed, turn(1, "a", [3], [4])), {"a"})  # its reward decides
     assert sampled.positions == [1, 3]
+
+
+def test_hidden_thinking_is_context_unless_it_is_to_be_trained():
+    thoughtful = turn(1, "a", [9], [3, 4, 5, 6])
+    thoughtful.tokens.thinking = 2
+    talk = episode(turn(0, "a", [1], [2]), thoughtful)
+    (made,) = sequences_of(talk, {"a"})
+    assert (made.ids, made.positions, made.turns) == ([1, 2, 9, 3, 4, 5, 6], [1, 5, 6], [0, 1, 1])
+    assert made.logps == pytest.approx([-0.2, -0.5, -0.6])
+    (made,) = sequences_of(talk, {"a"}, train_thinking=True)
+    assert (made.positions, made.turns) == ([1, 3, 4, 5, 6], [0, 1, 1, 1, 1])
+
+
+def test_a_token_that_was_drawn_from_some_says_so_and_a_certain_one_is_context():
+    choice = turn(1, "a", [9], [3, 4, 6])
+    choice.tokens.allowed = ((3, 7), (4,), (5, 6))
+    talk = episode(turn(0, "a", [1], [2, 2]), choice, turn(2, "a", [9], [5]))
+    (made,) = sequences_of(talk, {"a"})
+    assert (made.ids, made.positions) == ([1, 2, 2, 9, 3, 4, 6, 9, 5], [1, 2, 4, 6, 8])
+    assert made.allowed == {2: (3, 7), 3: (5, 6)}
+    assert made.logps == pytest.approx([-0.2, -0.2, -0.3, -0.6, -0.5])
+    (made,) = sequences_of(talk, {"a"}, demonstrations=True)
+    assert (made.positions, made.allowed) == ([1, 2, 4, 6, 8], {})
