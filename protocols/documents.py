@@ -293,7 +293,7 @@ def _fault(
 
 def _as_list(value: Any) -> str:
     """What was meant by names that are joined."""
-    names = re.split(r"\s*[&,|]\s*|\s+", value.strip()) if isinstance(value, str) else []
+    names = re.split(r"\s*[&,|]\s*|\s+", value.strip()) if isinstance(value, str) and len(value) <= 200 else []
     return f" (several names are a list: [{', '.join(names)}])" if len(names) > 1 and all(names) else ""
 
 

@@ -25,7 +25,7 @@ def _calculate(expression: Annotated[str, Field(description="such as (3 + 4) * 2
         compiled = Expression(expression)
         if compiled.names:
             return failed(f"{min(compiled.names)!r} is not a number: the calculator knows no names.")
-        value = compiled({})
+        value = compiled.trial({})
     except ConfigError as error:
         return failed(str(error))
     if isinstance(value, bool) or not isinstance(value, int | float):
