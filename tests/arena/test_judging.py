@@ -116,7 +116,8 @@ def test_turns_that_were_not_kept_refused_or_ephemeral_are_not_read() -> None:
         turn(0, "b", "ann", "no form", kept=False, status=TurnStatus.PARSE_ERROR),
         turn(1, "a", "ann", "too long", status=TurnStatus.REFUSED),
         turn(2, "thought", "ann", "hm", audience=()),
-        turn(3, "b", "ann", "said", status=TurnStatus.REFUSED),  # the model's own refusal is what it said
+        turn(3, "b", "ann", "no", status=TurnStatus.REFUSED),  # whether a limit or the model itself refused
+        turn(4, "b", "ann", "said"),
     ]
     assert read(protocol, *turns) == ["said"]
 
