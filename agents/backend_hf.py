@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from arena.agents.backends import check_room
 from arena.agents.hf.prefixes import Key
 from arena.agents.hf.running import Job, Limits, RunningBatch, running_batch
 from arena.agents.hf.scoring import score
@@ -141,14 +142,7 @@ class HFBackend:
         return Job(request, Key(self.adapter, tuple(request.ids)), self.end_ids, self.policy, allowed)
 
     def _check(self, context: int, new: int) -> None:
-        if not context:
-            raise ConfigError("a request has an empty context; a context begins with at least one token")
-        limit = self.max_length
-        if limit is not None and context + new > limit:
-            raise ConfigError(
-                f"a context of {context} tokens and {new} new ones exceed the {limit} of '{self.model.name}':"
-                " lower max_tokens, shorten the protocol, or build the model with a larger max_length"
-            )
+        check_room(context, new, self.max_length, self.model.name)
 
 
 class ContinuousHFBackend(HFBackend):

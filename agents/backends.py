@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from arena.agents.types import Backend, Completion, SampleRequest
+from arena.protocols.errors import ConfigError
 from arena.protocols.registry import Registry
 
-__all__ = ["BACKENDS", "AsyncBackend", "PolicyBackend"]
+__all__ = ["BACKENDS", "AsyncBackend", "PolicyBackend", "check_room"]
 
 
 class PolicyBackend(Backend, Protocol):
@@ -46,6 +47,21 @@ class AsyncBackend(Backend, Protocol):
             BackendError: the model failed.
         """
         ...
+
+
+def check_room(context: int, new: int, limit: int | None, name: str) -> None:
+    """Whether a model can take a request, by the lengths of its context and of what may follow, in tokens.
+
+    Raises:
+        ConfigError: the context is empty, or both together are longer than the model's limit.
+    """
+    if not context:
+        raise ConfigError("a request has an empty context; a context begins with at least one token")
+    if limit is not None and context + new > limit:
+        raise ConfigError(
+            f"a context of {context} tokens and {new} new ones exceed the {limit} of '{name}':"
+            " lower max_tokens, shorten the protocol, or build the model with a larger max_length"
+        )
 
 
 BACKENDS: Registry[PolicyBackend] = Registry("backend")

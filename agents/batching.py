@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from arena.agents.adapters import AdapterShelf, PublishedAdapter
+from arena.agents.backends import check_room
 from arena.agents.loops import LoopThread
 from arena.agents.models import Model
 from arena.agents.sampling import PLAIN, check_sampling
@@ -203,14 +204,7 @@ class BatchingBackend(ABC):
         return Question(list(request.ids), seed, sampling, request.max_tokens, self.end_ids, allowed)
 
     def _check(self, context: int, new: int) -> None:
-        if not context:
-            raise ConfigError("a request has an empty context; a context begins with at least one token")
-        limit = self.max_length
-        if limit is not None and context + new > limit:
-            raise ConfigError(
-                f"a context of {context} tokens and {new} new ones exceed the {limit} of '{self._speaker.name}':"
-                " lower max_tokens, shorten the protocol, or build the model with a larger max_length"
-            )
+        check_room(context, new, self.max_length, self._speaker.name)
 
     async def _complete(self, question: Question, adapter: PublishedAdapter | None) -> Completion:
         answer = await self._ask(question, adapter)

@@ -414,7 +414,8 @@ def _ordered(left: Any, right: Any) -> bool:
     """Whether two values have an order: numbers have, none has none, and the rest is a mistake."""
     if left is None or right is None:
         return False
-    as_number(left), as_number(right)
+    if left.__class__ is not int or right.__class__ is not int:
+        as_number(left), as_number(right)
     return True
 
 

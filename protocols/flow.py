@@ -33,7 +33,20 @@ _OWN = frozenset({"round", "visits"})
 class _Way:
     """Where a group of edges, or one guarded edge, leads, and what it demands."""
 
-    __slots__ = ("enters", "exits", "key", "own", "reads", "scope", "sources", "stop", "targets", "times", "when")
+    __slots__ = (
+        "by_round",
+        "by_visits",
+        "enters",
+        "exits",
+        "key",
+        "reads",
+        "scope",
+        "sources",
+        "stop",
+        "targets",
+        "times",
+        "when",
+    )
 
     def __init__(self, key: int, edge: Edge, targets: _Step, scope: str) -> None:
         self.key = key
@@ -45,7 +58,8 @@ class _Way:
         self.enters = edge.enters
         names = edge.when.names if edge.when else frozenset()
         self.reads = tuple(names - _OWN)
-        self.own = names & _OWN
+        self.by_round = "round" in names
+        self.by_visits = "visits" in names
         self.exits = edge.exits
         self.scope = scope
         """Where the edge stands, and with which its count begins anew."""
@@ -231,13 +245,13 @@ class Flow:
     def _finish(self, ways: list[_Way], left: list[_Way]) -> list[int]:
         """The groups that had waited only for nested scopes of which nothing acts any more."""
         complete = []
+        for stopped in {way.exits for way in left if way.stop}:
+            ways[:] = [way for way in ways if not _within(way.scope, stopped)]
+            left[:] = [way for way in left if way.exits == stopped or not _within(way.exits, stopped)]
         for scope in sorted({way.exits for way in left}, key=len, reverse=True):  # inner ones first
             inside = self._routes.inside[scope].nodes
-            if any(way.stop for way in left if way.exits == scope):
-                ways[:] = [way for way in ways if way.scope != scope and not way.scope.startswith(f"{scope}.")]
             if any(node.name in inside for way in ways for node in way.targets):
                 continue
-                left[:] = [way for way in left if not way.exits.startswith(f"{scope}.")]
             left[:] = [way for way in left if way.exits != scope]
             for number, bit, full in self._routes.finishes[scope]:
                 before = self._masks[number]
@@ -250,10 +264,12 @@ class Flow:
 
     def _go(self, ways: Sequence[_Way]) -> None:
         """Take ways together."""
-        if stopping := [way for way in ways if way.stop and not way.exits]:
-            self.stop, self.ready, self.entered = stopping[0].stop, (), ()
-            return
-        self._ended = self._ended or any(not way.targets for way in ways)
+        for way in ways:
+            if way.stop and not way.exits:
+                self.stop, self.ready, self.entered = way.stop, (), ()
+                return
+            if not way.targets:
+                self._ended = True
         if len(ways) == 1:
             self.ready, enters = ways[0].targets, ways[0].enters
         else:
@@ -277,10 +293,10 @@ class Flow:
         return group.plain
 
     def _names(self, way: _Way, values: Mapping[str, Any]) -> dict[str, Any]:
-        names: dict[str, Any] = {name: values[name] for name in way.reads if name in values}
-        if "round" in way.own:
+        names: dict[str, Any] = {name: values[name] for name in way.reads if name in values} if way.reads else {}
+        if way.by_round:
             names["round"] = max([self._count(name, way.scope) for name in way.sources])
-        if "visits" in way.own:
+        if way.by_visits:
             nodes = self._routes.inside[way.scope].nodes if way.scope else self.visits
             names["visits"] = sum([self._count(name, way.scope) for name in nodes])
         return names
@@ -326,6 +342,11 @@ def _with_outer(scope: str) -> list[str]:
         scope = scope.rpartition(".")[0]
         found.append(scope)
     return [*found, ""]
+
+
+def _within(scope: str, outer: str) -> bool:
+    """Whether a scope is another one or nested in it."""
+    return scope == outer or scope.startswith(f"{outer}.")
 
 
 def _in_order(nodes: Iterable[Node]) -> _Step:

@@ -177,6 +177,8 @@ class Node:
     """Judge or checker that rates what a selection picks from."""
     value: Expression | None = None
     """Largest for the turn that a selection picks."""
+    votes_on_answers: bool = False
+    """A vote whose result is a verdict: the choices are the task's ``answers``, or judges are combined."""
     computes: dict[str, Expression] = field(default_factory=dict)
     message: Template | None = None
     """How the turn reads to other roles: the ``message`` of its scope."""
@@ -195,9 +197,6 @@ class Node:
     def gives_verdict(self) -> bool:
         """Whether the node ends in a verdict on the answers of its scope: judges, and votes over answers or judges."""
         return self.kind == "judge" or (self.kind == "vote" and self.votes_on_answers)
-
-    votes_on_answers: bool = False
-    """A vote whose result is a verdict: the choices are the task's ``answers``, or judges are combined."""
 
     def reaches(self, seat: str) -> bool:
         """Whether turns of this node may be read by ``seat`` (a speaker knows its own, unless they are ephemeral)."""

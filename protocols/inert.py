@@ -117,6 +117,9 @@ def settle(text: str) -> str:
     """A filled template without marks: what is marked where a line begins, be it behind blanks, is moved right."""
     if MARK not in text:
         return text
+    plain = text.replace(MARK, "")
+    if text[0].isalnum() and plain.isprintable():
+        return plain  # most messages: one line, which begins with a name
     return _STARTS.sub(lambda start: start[0].replace(MARK, "") + INDENT, text).replace(MARK, "")
 
 

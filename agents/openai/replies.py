@@ -8,10 +8,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from arena.protocols.errors import BackendError
+from arena.protocols.thinking import part_thinking
 
 __all__ = ["Reply", "UnreadableReplyError", "read_reply"]
-
-_THINK, _THOUGHT = "<think>", "</think>"
 
 
 class UnreadableReplyError(BackendError):
@@ -114,16 +113,10 @@ def read_reply(body: bytes) -> Reply:
 
 
 def _said(message: _Message) -> tuple[str, str]:
-    """Visible text and hidden thinking: servers tell it apart, or leave it in tags at the beginning of the text.
-
-    Thinking that was cut off before its end is hidden as a whole.
-    """
-    text = _text(message.content)
-    thinking = _text(message.reasoning_content) or _text(message.reasoning)
-    if thinking or not text.lstrip().startswith(_THINK):
-        return text, thinking.strip()
-    inside, closed, rest = text.lstrip()[len(_THINK) :].partition(_THOUGHT)
-    return rest if closed else "", inside.strip()
+    """Visible text and hidden thinking: servers tell it apart, or leave it in tags."""
+    text, inside = part_thinking(_text(message.content))
+    apart = (_text(message.reasoning_content) or _text(message.reasoning)).strip()
+    return text, "\n".join(filter(None, (apart, inside)))
 
 
 def _text(value: Any) -> str:

@@ -19,7 +19,7 @@ from arena.engine.speaking import sampled_tokens
 from arena.engine.tables import Table
 from arena.engine.transcript import Transcript
 from arena.protocols.errors import ConfigError, suggest
-from arena.protocols.inert import INDENT, Said, inert
+from arena.protocols.inert import INDENT, Said
 from arena.protocols.quotes import mark_quotes
 from arena.protocols.records import Task, Turn, TurnStatus, Verdict
 from arena.values import VERDICT_FIELDS, turn_value
@@ -210,9 +210,8 @@ class Game(Transcript):
         if name == "cue":
             # A cue that begins with what somebody said was moved right.
             return Said(move.cue) if move.cue.startswith(INDENT) else move.cue
-        index = self._argued(station, turn)
-        answer = "" if index is None else self.table(station).seat(station.role).answers[index]
-        return Said(inert(answer)) if isinstance(answer, Said) else inert(answer)
+        index = self.argued[turn.index]
+        return "" if index is None else self.table(station).told_answer(index)
 
     def _argued(self, station: Station, turn: Turn) -> int | None:
         """The answer that a turn argued, among those of its scope: what it claims, or what its seat argued."""

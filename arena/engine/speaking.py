@@ -10,12 +10,12 @@ from arena.agents.types import Act, Ask, Context, Message
 from arena.engine.hearing import Heard, public
 from arena.engine.rating import Candidate, best, rate
 from arena.engine.requests import EpisodeError, Say, Steps, side_by_side
-from arena.engine.thinking import part_thinking
 from arena.protocols import Node
 from arena.protocols.lengths import cut_words
 from arena.protocols.outputs import read_output
 from arena.protocols.quotes import find_quotes
 from arena.protocols.records import TokenSpan, Turn, TurnStatus
+from arena.protocols.thinking import part_thinking
 from arena.values import READABLE, TOKEN
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def speak(move: Move) -> Steps[None]:
     new = game.tell(ear, station.role, seat)
     draws = _draw(move, seat) if node.draws else {}
     asked = game.instructions(move, seat, draws)
-    move.cue = next((message.text for message in asked if message.kind == "cue"), "")
+    if node.cue is not None:
+        move.cue = asked[-1].text
     new.extend(asked)
     options = _options(node, seat)
     if node.best_of is None:

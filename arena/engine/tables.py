@@ -10,7 +10,7 @@ from arena.agents.types import Message
 from arena.engine.requests import EpisodeError
 from arena.protocols import Role
 from arena.protocols.errors import ConfigError
-from arena.protocols.inert import defuse
+from arena.protocols.inert import Said, defuse, inert
 from arena.protocols.quotes import QuoteSource
 from arena.protocols.records import Task
 
@@ -23,7 +23,7 @@ __all__ = ["Seat", "Table"]
 class Table:
     """A task laid out with sides, as one scope knows it: seats by role, sources of quotes by field."""
 
-    __slots__ = ("_shown", "house", "said", "seats", "sides", "sources", "task")
+    __slots__ = ("_shown", "_told", "house", "said", "seats", "sides", "sources", "task")
 
     def __init__(
         self, house: House, task: Task, sides: tuple[int, ...], said: Mapping[str, Any] = MappingProxyType({})
@@ -35,6 +35,7 @@ class Table:
         self.said = said
         """Fields that were made of what was said in the scope around, as templates may show them."""
         self._shown: dict[str, Any] = {}
+        self._told: dict[int, str] = {}
         self.seats: dict[str, Seat] = {}
         self.sources: dict[str, QuoteSource] = {}
 
@@ -61,10 +62,18 @@ class Table:
             self._shown[field] = found
         return found
 
+    def told_answer(self, index: int) -> str:
+        """An answer as messages name it: without lines that begin where a header begins."""
+        found = self._told.get(index)
+        if found is None:
+            answer = self.shown("answers")[index]
+            found = self._told[index] = Said(inert(answer)) if isinstance(answer, Said) else inert(answer)
+        return found
+
     def with_sides(self, sides: tuple[int, ...]) -> Table:
         """The same task with other sides."""
         table = Table(self.house, self.task, sides, self.said)
-        table.sources, table._shown = self.sources, self._shown
+        table.sources, table._shown, table._told = self.sources, self._shown, self._told
         return table
 
 

@@ -323,6 +323,21 @@ def test_a_scope_that_is_left_at_the_moment_of_an_early_stop_leads_nowhere_insid
     assert steps(Flow(Routes(nodes("s.a", "s.t.a", "s.c", "y"), [*inner, *outer, *more]))) == ["s.a s.t.a", "y"]
 
 
+def test_what_a_stopped_scope_nests_cannot_finish_after_it() -> None:
+    # At the moment of the early stop, one branch of s.t has come to its end and another would go on.
+    inner = [
+        edge("s.a", exits="s", stop="early"),
+        edge("s.t.a", exits="s.t"),
+        edge("s.t.b", "s.t.c"),
+        edge("s.t.c", exits="s.t"),
+        edge("s.t", "s.d"),
+        edge("s.d", exits="s"),
+    ]
+    outer = [edge("start", "s.a s.t.a s.t.b", enters=("s", "s.t")), edge("s", "y"), edge("y", "end")]
+    flow = Flow(Routes(nodes("s.a", "s.t.a", "s.t.b", "s.t.c", "s.d", "y"), [*inner, *outer]))
+    assert steps(flow) == ["s.a s.t.a s.t.b", "y"]
+
+
 def test_a_plain_edge_to_the_end_of_a_scope_does_not_keep_others_from_going_on() -> None:
     for ends in ([edge("s.a", exits="s"), edge("s.a", "s.b")], [edge("s.a", "s.b"), edge("s.a", exits="s")]):
         outer = [edge("start", "s.a", enters=("s",)), edge("s.b", exits="s"), edge("s", "y"), edge("y", "end")]

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from arena.engine.thinking import part_thinking
+from arena.protocols.thinking import part_thinking
 
 
 @pytest.mark.parametrize(
