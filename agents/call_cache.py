@@ -2,7 +2,8 @@
 
 The key of an answer is the SHA-256 of everything that determines it, so an entry never grows stale: another model,
 adapter version, seed, candidate or prompt is another key. Off unless asked for, and no place for training rollouts,
-which are to be drawn anew.
+which are to be drawn anew: `CachedBackend` follows no policy from version to version, and refuses to go on where
+weights change under it.
 
 SQLite in WAL mode, for many processes at once. Where two of them answer the same question, the answer that was stored
 first is everybody's.
@@ -16,15 +17,17 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from arena.agents.backends import AsyncBackend
+from arena.agents.prices import Usage
 from arena.agents.types import Backend, Completion, SampleRequest, ScoreRequest
 from arena.protocols.errors import StoreError
 
-__all__ = ["CachedBackend", "CallCache", "call_key"]
+__all__ = ["AsyncCachedBackend", "CachedBackend", "CallCache", "call_key", "with_cache"]
 
 _FILE = "calls.sqlite"
 _FORMAT = 1
@@ -133,14 +136,18 @@ class CachedBackend:
     Args:
         backend: answers what is new.
         cache: keeps the answers.
-        weights: identifies the weights, beyond the name and version in ``backend.policy``: a hub revision, or the
-            digest of a file. Two runs may both have a ``debater@v1``.
+        weights: what identifies the weights, beyond the name and version in ``backend.policy``: a digest, or a function
+            that gives it and is asked before every call (`arena.agents.weights.FrozenWeights.digest`).
+        sampler: what else decides what is drawn: the sort of backend and its options.
     """
 
-    def __init__(self, backend: Backend, cache: CallCache, weights: str) -> None:
+    def __init__(self, backend: Backend, cache: CallCache, weights: str | Callable[[], str], sampler: str = "") -> None:
         self.backend = backend
         self.cache = cache
-        self.weights = weights
+        self.usage = Usage(backend.policy, own=True)
+        """What the model and the cache answered so far; a choice that is drawn fork by fork counts as several calls."""
+        self._weights = weights
+        self._sampler = sampler
 
     @property
     def policy(self) -> str:
@@ -153,25 +160,66 @@ class CachedBackend:
         return getattr(self.backend, "max_length", None)
 
     def generate(self, requests: Sequence[SampleRequest]) -> Sequence[Completion]:
-        """See `arena.agents.types.Backend`."""
-        keys = [self._key(request) for request in requests]
+        """See `arena.agents.types.Backend`.
+
+        Raises:
+            StoreError: the cache cannot be read or written.
+            ConfigError: the weights have changed.
+        """
+        keys = self._keys(requests)
         asked = dict(zip(keys, requests, strict=True))
         answers = {key: self.cache.get(key) for key in asked}
         new = [key for key, answer in answers.items() if answer is None]
         drawn = self.backend.generate([asked[key] for key in new]) if new else ()
         for key, completion in zip(new, drawn, strict=True):
-            answers[key] = self.cache.put(key, asdict(completion))
+            answers[key] = self._keep(key, asked[key], completion)
+        self.usage.from_cache += len(keys) - len(new)
         return [_completion(answers[key]) for key in keys]
 
     def score(self, requests: Sequence[ScoreRequest]) -> Sequence[Sequence[float]]:
         """See `arena.agents.types.Backend`; scores are not kept."""
         return self.backend.score(requests)
 
-    def _key(self, request: SampleRequest) -> str:
-        question = asdict(request) | {"policy": self.policy, "weights": self.weights}
-        question["ids"] = list(request.ids)
-        question["allowed"] = None if request.allowed is None else list(request.allowed)
-        return call_key("sample", question)
+    def _keep(self, key: str, request: SampleRequest, completion: Completion) -> Any:
+        self._identity()  # weights that changed while they answered must not leave an answer under the name of the old
+        self.usage.add(len(request.ids), 0, len(completion.ids), 0)
+        return self.cache.put(key, asdict(completion))
+
+    def _identity(self) -> str:
+        return self._weights if isinstance(self._weights, str) else self._weights()
+
+    def _keys(self, requests: Sequence[SampleRequest]) -> list[str]:
+        model = {"policy": self.policy, "weights": self._identity(), "sampler": self._sampler}
+        return [call_key("sample", model | _question(request)) for request in requests]
+
+
+class AsyncCachedBackend(CachedBackend):
+    """A `CachedBackend` over a backend that takes requests one by one."""
+
+    backend: AsyncBackend
+
+    async def draw(self, request: SampleRequest) -> Completion:
+        """See `arena.agents.backends.AsyncBackend`; raises as `generate` does."""
+        (key,) = self._keys([request])
+        answer = self.cache.get(key)
+        if answer is None:
+            answer = self._keep(key, request, await self.backend.draw(request))
+        else:
+            self.usage.from_cache += 1
+        return _completion(answer)
+
+
+def with_cache(
+    backend: Backend, cache: CallCache, weights: str | Callable[[], str], sampler: str = ""
+) -> CachedBackend:
+    """The `CachedBackend` that suits a backend: it takes requests one by one if that does."""
+    kind = AsyncCachedBackend if hasattr(backend, "draw") else CachedBackend
+    return kind(backend, cache, weights, sampler)
+
+
+def _question(request: SampleRequest) -> dict[str, Any]:
+    allowed = None if request.allowed is None else list(request.allowed)
+    return asdict(request) | {"ids": list(request.ids), "allowed": allowed}
 
 
 def _completion(answer: Any) -> Completion:

@@ -53,6 +53,14 @@ class Encoder(Protocol):
         """Ids of an own turn with this text, as a model would have drawn them; ``end`` adds the end token."""
         ...
 
+    def encode_exchange(self, prompt: str, reply: str) -> list[int]:
+        """Ids of a whole conversation of one prompt and one reply, as a reward model reads it.
+
+        Raises:
+            ConfigError: the text cannot be encoded.
+        """
+        ...
+
     def decode(self, ids: Sequence[int]) -> str:
         """Text of drawn ids: without control tokens, stripped."""
         ...
@@ -133,6 +141,10 @@ class WordEncoder:
     def encode_turn(self, text: str, *, end: bool) -> list[int]:
         """See `Encoder.encode_turn`."""
         return [*self.encode(text), self.eos_id] if end else list(self.encode(text))
+
+    def encode_exchange(self, prompt: str, reply: str) -> list[int]:
+        """See `Encoder.encode_exchange`: the words of both, between ``<bos>`` and ``<eos>``."""
+        return [self.bos_id, *self.encode(prompt), *self.encode(reply), self.eos_id]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The words, separated by one space; control tokens are left out."""
@@ -255,6 +267,16 @@ class ChatEncoder:
         """See `Encoder.encode_turn`."""
         ids = self._encode(self._inert(text))
         return [*ids, self.end_ids[0]] if end else ids
+
+    def encode_exchange(self, prompt: str, reply: str) -> list[int]:
+        """See `Encoder.encode_exchange`: the template's own rendering, whatever it puts after the last turn included.
+
+        Raises:
+            ConfigError: the template refuses the conversation.
+        """
+        talk = [("user", self._inert(prompt)), ("assistant", self._inert(reply))]
+        messages = [{"role": role, "content": content} for role, content in talk]
+        return self._encode(self._render(messages, prompt=False))
 
     def encode_text(self, text: str) -> list[int]:
         """Ids of plain text; control tokens spelt out in it stay text."""

@@ -102,7 +102,7 @@ class VLLMEngine:
             except BaseException:
                 self.loop.close()
                 raise
-        self.max_length = int(self._llm.model_config.max_model_len)
+        self.max_length = int(self.raw.model_config.max_model_len)
         """Most tokens of a context with its answer."""
         # Before vLLM's own clean-up, which no longer finds its modules when the interpreter ends.
         self._finalizer = weakref.finalize(self, _stop, self._held, self.loop)
@@ -117,7 +117,12 @@ class VLLMEngine:
             return engine
 
     @property
-    def _llm(self) -> Any:
+    def raw(self) -> Any:
+        """vLLM's own ``AsyncLLM``, to be awaited in `loop`.
+
+        Raises:
+            BackendError: it was closed.
+        """
         if not self._held:
             raise BackendError(f"the vLLM engine of '{self.model}' was closed")
         return self._held[0]
@@ -125,7 +130,7 @@ class VLLMEngine:
     @property
     def dead(self) -> bool:
         """Its processes have ended."""
-        return not self._held or bool(self._llm.errored)
+        return not self._held or bool(self.raw.errored)
 
     def close(self) -> None:
         """End its processes; what is under way fails."""
@@ -141,7 +146,7 @@ class VLLMEngine:
         prompt = self._vllm.tokens_input(question.ids)
         lora = None if adapter is None else self._request(adapter)
         try:
-            outputs = self._llm.generate(prompt, params, str(next(self._numbers)), lora_request=lora)
+            outputs = self.raw.generate(prompt, params, str(next(self._numbers)), lora_request=lora)
             (output,) = [each async for each in outputs]  # one, the final one
         except Exception as error:  # its own, its workers', and those of a dead engine
             raise BackendError(f"vLLM: {_first_line(error.__cause__ or error)}") from error
@@ -161,7 +166,7 @@ class VLLMEngine:
         if adapter.rank > self.options.max_lora_rank:
             raise ConfigError(f"an adapter of rank {adapter.rank} needs max_lora_rank={fitting_rank(adapter.rank)}")
         try:
-            await self._llm.add_lora(self._request(adapter))
+            await self.raw.add_lora(self._request(adapter))
         except Exception as error:  # whatever its worker raised arrives as a plain Exception
             raise BackendError(f"vLLM does not load '{adapter.name}': {_first_line(error)}") from error
         self._loaded.add(adapter)
@@ -174,7 +179,7 @@ class VLLMEngine:
             ConfigError: the engine was not made with ``sleep_mode``.
         """
         self._need_sleep_mode()
-        self.loop.run(self._llm.sleep(1))
+        self.loop.run(self.raw.sleep(1))
 
     def wake(self) -> None:
         """Take the GPU again.
@@ -183,7 +188,7 @@ class VLLMEngine:
             ConfigError: the engine was not made with ``sleep_mode``.
         """
         self._need_sleep_mode()
-        self.loop.run(self._llm.wake_up())
+        self.loop.run(self.raw.wake_up())
 
     def _need_sleep_mode(self) -> None:
         if not self.options.sleep_mode:
@@ -244,7 +249,7 @@ class VLLMEngine:
 
     def _free(self, number: int) -> None:
         if not self.dead:
-            self.loop.start(self._llm.remove_lora(number))
+            self.loop.start(self.raw.remove_lora(number))
 
 
 def fitting_rank(rank: int) -> int:

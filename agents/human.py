@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from arena.agents.types import Act, Ask, Message
+from arena.agents.types import Act, Ask
 from arena.protocols.records import TurnStatus
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["HumanAgent", "human"]
+__all__ = ["HumanAgent", "Person", "human", "visible"]
 
 # What could steer a terminal or hide text: controls but tab and line feed, bidirectional and invisible marks,
 # surrogates.
@@ -27,64 +27,36 @@ _STEERING = re.compile(
 _TITLES = {"opening": "Your instructions", "heard": "Said", "prompt": "Now", "cue": "Your turn begins with"}
 
 
-class HumanAgent:
-    """Asks a person, one turn after the other.
+class Person:
+    """Somebody at the terminal, who is shown texts and types lines.
 
     Args:
-        name: key in lineups and ratings.
         read: gives the next line that was typed, without its end, and raises EOFError if there is none; it is given
             what stands before the line.
         console: where things are shown; standard error if None, so that what a program prints can be kept apart.
     """
 
-    interactive = True
-    """Episodes are best played one after the other."""
-
-    def __init__(
-        self, name: str = "human", *, read: Callable[[str], str] | None = None, console: Console | None = None
-    ) -> None:
+    def __init__(self, read: Callable[[str], str] | None = None, console: Console | None = None) -> None:
         from rich.console import Console as Terminal
 
-        self.name = name
         self._console = console or Terminal(stderr=True, highlight=False)
         self._read = read or self._console.input
-        self._episode = ""
 
-    def act(self, asks: Sequence[Ask]) -> list[Act]:
-        """One turn for each ask; see `arena.agents.types.Agent`."""
-        return [self._act(ask) for ask in asks]
+    def show(self, text: str, style: str = "") -> None:
+        """Show a text with nothing in it that steers the terminal."""
+        self._console.print(visible(text), style=style or None, markup=False, highlight=False, emoji=False)
 
-    def _act(self, ask: Ask) -> Act:
-        if ask.episode != self._episode:
-            self._console.rule(visible(f"episode {ask.episode}"))
-            self._episode = ask.episode
-        self._show(f"You are {ask.role}.", "bold")
-        for message in ask.new:
-            self._tell(message)
-        try:
-            return Act(_storable(self._answer(ask)))
-        except EOFError:
-            return Act("", TurnStatus.CANCELLED, error=f"{self.name} has left: the input has ended")
+    def rule(self, title: str) -> None:
+        """Draw a line with a title."""
+        self._console.rule(visible(title))
 
-    def _tell(self, message: Message) -> None:
-        self._show(f"{_TITLES[message.kind]}:", "dim")
-        self._show(message.text)
+    def line(self, before: str) -> str:
+        """One line, without blanks at its ends."""
+        return _storable(self._read(before)).strip()
 
-    def _answer(self, ask: Ask) -> str:
-        rule = ask.output
-        for line in _bounds(ask):
-            self._show(line, "dim")
-        if rule is None or rule.kind != "choice":
-            self._show("End with an empty line.", "dim")
-            return self._lines()
-        if not rule.tag:
-            return self._choose(ask.options)
-        self._show("Say why, and end with an empty line.", "dim")
-        said = self._lines()
-        chosen = self._choose(ask.options, optional=rule.optional)
-        return f"{said}\n<{rule.tag}>{chosen}</{rule.tag}>" if chosen else said
-
-    def _lines(self) -> str:
+    def lines(self, *, optional: bool = False) -> str:
+        """Lines up to an empty one or the end of input; empty ones before the first do not end them unless
+        ``optional``."""
         lines: list[str] = []
         while True:
             try:
@@ -93,25 +65,81 @@ class HumanAgent:
                 if not lines:
                     raise
                 break  # Ctrl-D after some lines ends them
-            if not line.strip() and lines:
+            if not line.strip() and (lines or optional):
                 break
             if line.strip():
                 lines.append(line)
-        return "\n".join(lines)
+        return _storable("\n".join(lines))
 
-    def _choose(self, options: Sequence[str], *, optional: bool = False) -> str:
+    def choose(self, options: Sequence[str], *, optional: bool = False) -> int | None:
+        """Place of one of the texts, or None for an empty line if it is ``optional``; asked again until it is one."""
         for number, option in enumerate(options, start=1):
-            self._show(f"  {number}. {option}")
+            self.show(f"  {number}. {option}")
         while True:
-            typed = self._read("number or text> ").strip()
-            if typed in options or (optional and not typed):
-                return typed
+            typed = self.line("number or text> ")
+            if typed in options:
+                return options.index(typed)
+            if optional and not typed:
+                return None
             if typed.isdecimal() and 1 <= int(typed) <= len(options):
-                return options[int(typed) - 1]
-            self._show(f"Type a number from 1 to {len(options)}, or one of the texts.", "dim")
+                return int(typed) - 1
+            self.show(f"Type a number from 1 to {len(options)}, or one of the texts.", "dim")
 
-    def _show(self, text: str, style: str = "") -> None:
-        self._console.print(visible(text), style=style or None, markup=False, highlight=False, emoji=False)
+
+class HumanAgent:
+    """Asks a person, one turn after the other.
+
+    Args:
+        name: key in lineups and ratings.
+        read: see `Person`.
+        console: see `Person`.
+    """
+
+    interactive = True
+    """Episodes are best played one after the other."""
+
+    def __init__(
+        self, name: str = "human", *, read: Callable[[str], str] | None = None, console: Console | None = None
+    ) -> None:
+        self.name = name
+        self._person = Person(read, console)
+        self._episode = ""
+
+    def act(self, asks: Sequence[Ask]) -> list[Act]:
+        """One turn for each ask; see `arena.agents.types.Agent`."""
+        return [self._act(ask) for ask in asks]
+
+    def _act(self, ask: Ask) -> Act:
+        person = self._person
+        if ask.episode != self._episode:
+            person.rule(f"episode {ask.episode}")
+            self._episode = ask.episode
+        person.show(f"You are {ask.role}.", "bold")
+        for message in ask.new:
+            person.show(f"{_TITLES[message.kind]}:", "dim")
+            person.show(message.text)
+        try:
+            return Act(self._answer(ask))
+        except EOFError:
+            return Act("", TurnStatus.CANCELLED, error=f"{self.name} has left: the input has ended")
+
+    def _answer(self, ask: Ask) -> str:
+        person, rule = self._person, ask.output
+        for line in _bounds(ask):
+            person.show(line, "dim")
+        if rule is None or rule.kind != "choice":
+            person.show("End with an empty line.", "dim")
+            return person.lines()
+        if not rule.tag:
+            return self._chosen(ask)
+        person.show("Say why, and end with an empty line.", "dim")
+        said = person.lines()
+        chosen = self._chosen(ask, optional=rule.optional)
+        return f"{said}\n<{rule.tag}>{chosen}</{rule.tag}>" if chosen else said
+
+    def _chosen(self, ask: Ask, *, optional: bool = False) -> str:
+        place = self._person.choose(ask.options, optional=optional)
+        return "" if place is None else ask.options[place]
 
 
 def human(*, name: str = "human") -> HumanAgent:

@@ -30,7 +30,17 @@ from arena.protocols.words import expand_words
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Model", "add_lora", "check_lora", "check_model", "load_model", "open_model", "save_base", "tiny"]
+__all__ = [
+    "Model",
+    "add_lora",
+    "check_lora",
+    "check_model",
+    "load_model",
+    "older_peft",
+    "open_model",
+    "save_base",
+    "tiny",
+]
 
 KINDS = {"generation": "path", "hf": "model", "smollm2": None, "tiny": "words"}
 """Kinds of model that a spec can name, each with the argument that it needs."""
@@ -91,10 +101,10 @@ class Model:
 
 
 def save_base(base: Any, folder: Path) -> None:
-    """Save a base that peft has wrapped: its layers carry ``base_layer`` in their names, and adapter weights beside
-    it."""
+    """Save a base that peft has wrapped: its layers carry ``base_layer`` (``original_module``) in their names, and
+    adapter weights beside it."""
     state = {
-        name.replace(".base_layer.", "."): tensor
+        name.replace(".base_layer.", ".").replace(".original_module.", "."): tensor
         for name, tensor in base.state_dict().items()
         if ".lora_" not in name and ".modules_to_save." not in name
     }
@@ -180,7 +190,7 @@ def _load_adapters(path: Path, adapters: dict[str, Path], name: str) -> Model:
     source = PeftConfig.from_pretrained(str(adapters[first])).base_model_name_or_path or ""
     own_base = (path / "base").is_dir()
     model = load_model(path / "base") if own_base else open_model(source)
-    with _older_peft():
+    with older_peft():
         network: Any = PeftModel.from_pretrained(
             model.network, str(adapters[first]), adapter_name=first, is_trainable=True
         )
@@ -313,7 +323,7 @@ def _known_arguments(what: str, given: Iterable[str], known: Iterable[str]) -> N
 
 
 @contextmanager
-def _older_peft() -> Iterator[None]:
+def older_peft() -> Iterator[None]:
     """peft still asks transformers for an attribute by its old name."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*", category=FutureWarning)
@@ -350,7 +360,7 @@ def add_lora(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            with _older_peft():
+            with older_peft():
                 if hasattr(network, "peft_config"):
                     network.add_adapter(adapter, config)
                 else:

@@ -18,6 +18,7 @@ from arena.protocols.registry import Spec
 
 if TYPE_CHECKING:
     from arena.agents.models import Model
+    from arena.agents.prices import Usage
 
 __all__ = ["AsyncPolicyAgent", "Policy", "PolicyAgent", "agent_for"]
 
@@ -55,6 +56,11 @@ class PolicyAgent:
         self.encoder = encoder
         self.sampling = check_sampling(sampling)
         self.max_tokens = max_tokens
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the model and its call cache answered; None where nothing is cached."""
+        return getattr(self.backend, "usage", None)
 
     def act(self, asks: Sequence[Ask]) -> list[Act]:
         """One turn for each ask; see `arena.agents.types.Agent`."""

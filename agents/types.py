@@ -170,8 +170,10 @@ class ScoreRequest:
 class Backend(Protocol):
     """A model that draws and scores tokens, one policy version at a time."""
 
-    policy: str
-    """Name and version of the weights that answer: ``debater@v17``."""
+    @property
+    def policy(self) -> str:
+        """Name and version of the weights that answer: ``debater@v17``."""
+        ...
 
     def generate(self, requests: Sequence[SampleRequest]) -> Sequence[Completion]:
         """One completion a request, in order; each depends on its own request alone.

@@ -15,7 +15,18 @@ from html import escape
 
 from arena.protocols.errors import ConfigError
 
-__all__ = ["Bar", "Series", "bar_chart", "heat_map", "interval_plot", "is_hidden", "line_chart", "nice_ticks", "plain"]
+__all__ = [
+    "Bar",
+    "Series",
+    "bar_chart",
+    "heat_map",
+    "interval_plot",
+    "is_hidden",
+    "line_chart",
+    "nice_ticks",
+    "plain",
+    "reliability_chart",
+]
 
 WIDTH = 460
 _COLOURS = ("#1d6a86", "#c0703a", "#6d7b3a", "#87527c", "#5b6470", "#b3922f")
@@ -250,6 +261,50 @@ def heat_map(
             )
     told = f"{len(rows)} rows, {len(columns)} columns; mean score of the row against the column"
     return _svg(title, told, head + tall * len(rows) + 6, parts)
+
+
+def reliability_chart(
+    confidence: Sequence[float], accuracy: Sequence[float], counts: Sequence[int], *, title: str, height: int = 300
+) -> str:
+    """What was claimed against what came true: one dot a bin, its area by how many samples it stands for.
+
+    A judge whose dots lie on the dashed diagonal is calibrated; below it, it is too sure of itself.
+
+    Args:
+        confidence: mean stated probability of each bin.
+        accuracy: share of each bin that was right.
+        counts: samples in each.
+        title: read by screen readers.
+        height: in the units of a 460 wide picture.
+
+    Raises:
+        ConfigError: the three differ in length.
+    """
+    if len({len(confidence), len(accuracy), len(counts)}) > 1:
+        raise ConfigError("a reliability chart needs confidence, accuracy and count of each bin")
+    if not counts:
+        return _empty(title)
+    left = min(0.5, math.floor(min(confidence) * 10) / 10)
+    plot = _Plot(44, WIDTH - 14, 28, height - 44, left, 1.0, 0.0, 1.0)
+    parts = [_text(2, 14, "share right", soft=True)]
+    for tick in nice_ticks(0, 1, 5):
+        parts.append(_line(plot.left, plot.y(tick), plot.right, plot.y(tick)))
+        parts.append(_text(plot.left - 7, plot.y(tick) + 4.5, _number(tick), "end", soft=True))
+    below = plot.bottom + 18
+    parts += [_text(plot.x(t), below, _number(t), "middle", soft=True) for t in nice_ticks(left, 1, 6)]
+    parts.append(_text((plot.left + plot.right) / 2, height - 6, "stated confidence", "middle", soft=True))
+    dashed = "stroke:var(--ink,#222);stroke-dasharray:3 3"
+    parts.append(_line(plot.x(left), plot.y(left), plot.x(1), plot.y(1), style=dashed))
+    for claimed, came_true, count in zip(confidence, accuracy, counts, strict=True):
+        x, y = plot.x(claimed), plot.y(came_true)
+        radius = 3 + 9 * math.sqrt(count / max(counts))
+        gap = _line(x, y, x, plot.y(claimed), style=f"stroke:{_colour(1)};stroke-width:2")
+        tip = f"<title>{count}: confidence {_number(claimed)}, {_number(came_true)} right</title>"
+        style = f"fill:{_colour(0)};fill-opacity:.8"
+        parts.append(f'<g>{tip}{gap}<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" style="{style}"/></g>')
+    bins = zip(confidence, accuracy, strict=True)
+    told = "; ".join(f"{_number(claimed)} claimed, {_number(came_true)} right" for claimed, came_true in bins)
+    return _svg(title, told, height, parts)
 
 
 @dataclass(frozen=True, slots=True)

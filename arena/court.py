@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from arena.judges.asking import ask_judge
 from arena.judges.types import AnyJudge, JudgeView
-from arena.judging import Bench, ask_judge
+from arena.judging import Bench
 from arena.protocols import Protocol
 from arena.protocols.graph import Node
 from arena.protocols.records import Episode, Task, Verdict

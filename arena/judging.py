@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
-from collections.abc import Collection, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping, Sequence
 
-from arena.judges.types import AnyJudge, AsyncJudge, JudgeView, Statement
+from arena.judges.asking import ask_judge
+from arena.judges.types import AnyJudge, JudgeView, Statement
 from arena.protocols import Node, Protocol, Role
-from arena.protocols.errors import BackendError, ConfigError
+from arena.protocols.errors import ConfigError
 from arena.protocols.graph import Scope
 from arena.protocols.quotes import mark_quotes
 from arena.protocols.records import Episode, Task, Turn, TurnStatus, Verdict, VerdictStatus
 
 __all__ = [
-    "FAULTS",
     "Bench",
     "answers_scope",
-    "ask_judge",
-    "check_verdict",
     "deciding_nodes",
-    "failed_verdict",
-    "is_async",
     "judge_episodes",
+    "judge_node",
 ]
-
-T = TypeVar("T")
-
-FAULTS = (BackendError, OSError, TimeoutError)
-"""What a model, a server or the machine may do at any time: recorded as a status, and the others go on. Everything else
-is a bug and ends the run."""
-
-_SLACK = 1e-2
-"""Probabilities in float32, or rounded by hand, need not add up to 1 exactly."""
 
 
 class Bench:
@@ -101,9 +85,9 @@ class Bench:
         if self._quotes_only:
             return Statement(turn.role, answer, "", tuple(quote for quote in turn.quotes if quote.good))
         if texts is not None:
-            return Statement(turn.role, answer, texts[turn.index], turn.quotes)
+            return Statement(turn.role, answer, texts[turn.index], turn.quotes, said=turn.text)
         text = mark_quotes(self.protocol.nodes[turn.node].quote, turn.text, turn.quotes)
-        return Statement(turn.role, answer, text, turn.quotes)
+        return Statement(turn.role, answer, text, turn.quotes, said=turn.text)
 
     def _argued(self, turn: Turn, argued: Sequence[int | None] | None, sides: Sequence[int] | None) -> int | None:
         """Index of the argued answer among those that the judge decides between."""
@@ -193,74 +177,6 @@ def deciding_nodes(protocol: Protocol) -> list[str]:
     ]
 
 
-def is_async(judge: AnyJudge) -> bool:
-    """Whether the judge answers one view at a time, from afar."""
-    return hasattr(judge, "verdict")
-
-
-def ask_judge(judge: AnyJudge, views: Sequence[JudgeView]) -> Sequence[Verdict]:
-    """One verdict a view; where a batch fails, each view alone, so that a fault does not take its siblings along."""
-    if is_async(judge):
-        return _wait(_gather(judge, views))  # type: ignore[arg-type]
-    try:
-        verdicts = judge.judge(views)  # type: ignore[union-attr]
-    except FAULTS as error:
-        if len(views) == 1:
-            return [failed_verdict(judge, error)]
-        return [verdict for view in views for verdict in ask_judge(judge, [view])]
-    if not isinstance(verdicts, Sequence) or not all(isinstance(verdict, Verdict) for verdict in verdicts):
-        raise BackendError(f"judge '{judge.name}' gave something else than a list of verdicts")
-    if len(verdicts) != len(views):
-        raise BackendError(f"judge '{judge.name}' gave {len(verdicts)} verdicts on {len(views)} views")
-    for view, verdict in zip(views, verdicts, strict=True):
-        check_verdict(judge, view, verdict)
-    return verdicts
-
-
-async def _gather(judge: AsyncJudge, views: Sequence[JudgeView]) -> list[Verdict]:
-    async def one(view: JudgeView) -> Verdict:
-        try:
-            verdict = await judge.verdict(view)
-        except FAULTS as error:
-            return failed_verdict(judge, error)
-        check_verdict(judge, view, verdict)
-        return verdict
-
-    return list(await asyncio.gather(*map(one, views)))
-
-
-def _wait(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end in a loop of its own; in a thread, since the caller may have a running loop (a notebook)."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
-
-
-def failed_verdict(judge: AnyJudge, error: BaseException) -> Verdict:
-    """What is recorded where a judge failed."""
-    return Verdict(VerdictStatus.TRANSPORT, judge.name, evidence={"reason": f"{type(error).__name__}: {error}"})
-
-
-def check_verdict(judge: AnyJudge, view: JudgeView, verdict: Verdict) -> None:
-    """A verdict that may be used must be a distribution over the answers.
-
-    Raises:
-        BackendError: it is none.
-    """
-    if not isinstance(verdict, Verdict):
-        raise BackendError(f"judge '{judge.name}' gave {type(verdict).__name__} instead of a verdict ({view.key})")
-    if not verdict.decidable:
-        return
-    count = len(view.answers_argued)
-    if len(verdict.logps) != count:
-        raise BackendError(f"judge '{judge.name}' gave {len(verdict.logps)} log-probs for {count} answers ({view.key})")
-    # A NaN makes the comparison false as well.
-    if not abs(sum(map(math.exp, verdict.logps)) - 1.0) <= _SLACK:
-        raise BackendError(
-            f"judge '{judge.name}' gave log-probs that are no distribution: {verdict.logps} ({view.key}); "
-            "normalise them over the answers"
-        )
-
-
 def judge_episodes(
     protocol: Protocol, judge: AnyJudge, episodes: Sequence[Episode], tasks: Mapping[str, Task], node: str | None = None
 ) -> list[Verdict]:
@@ -276,7 +192,7 @@ def judge_episodes(
     Raises:
         ConfigError: there is no such judge node, or it is nested: what its fields were bound to is not stored.
     """
-    bench = Bench(protocol, _judge_node(protocol, node), judge)
+    bench = Bench(protocol, judge_node(protocol, node), judge)
     upto = [episode.judged.get(bench.node.name, (None,))[-1] for episode in episodes]
     ran = [(episode, count) for episode, count in zip(episodes, upto, strict=True) if count is not None]
     verdicts = iter(ask_judge(judge, [bench.view(episode, tasks[episode.task], upto=count) for episode, count in ran]))
@@ -287,7 +203,12 @@ def judge_episodes(
     ]
 
 
-def _judge_node(protocol: Protocol, name: str | None) -> Node:
+def judge_node(protocol: Protocol, name: str | None) -> Node:
+    """The node whose transcripts can be judged again: ``name``, or the last judge node that is not nested.
+
+    Raises:
+        ConfigError: there is no such node.
+    """
     outer = [node for node in protocol.judge_nodes if protocol.nodes[node].scope in (None, protocol.scope)]
     if name is None and not outer:
         raise ConfigError(f"protocol '{protocol.name}' has no judge node")

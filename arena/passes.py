@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from arena.protocols import Protocol
+from arena.protocols.errors import ConfigError
 from arena.protocols.records import Episode, Task, Turn
 from arena.statistics import Interval, clustered_proportion
 
-__all__ = ["PassRate", "pass_rates"]
+__all__ = ["PassRate", "pass_at_k", "pass_hat_k", "pass_rates"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +59,29 @@ def _count(found: _Found, turn: Turn | None, episode: Episode, task: Task) -> No
 def _rate(found: _Found) -> PassRate:
     interval = clustered_proportion(found.scores, found.clusters) if found.scores else None
     return PassRate(interval, len(found.scores), dict(sorted(found.unchecked.items())))
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Chance that one of k samples passes, unbiased from c passes in n samples: Chen et al. 2021 (2107.03374) eq. 1.
+
+    Raises:
+        ConfigError: not 0 <= c <= n and 1 <= k <= n.
+    """
+    _check_counts(n, c, k)
+    # A product instead of binomials, which overflow.
+    return 1.0 - math.prod(max(n - c - i, 0) / (n - i) for i in range(k))
+
+
+def pass_hat_k(n: int, c: int, k: int) -> float:
+    """Chance that all of k samples pass, unbiased from c passes in n samples: Yao et al. 2024 (2406.12045).
+
+    Raises:
+        ConfigError: not 0 <= c <= n and 1 <= k <= n.
+    """
+    _check_counts(n, c, k)
+    return math.prod(max(c - i, 0) / (n - i) for i in range(k))
+
+
+def _check_counts(n: int, c: int, k: int) -> None:
+    if not (0 <= c <= n and 1 <= k <= n):
+        raise ConfigError(f"{c} passes of {n} samples, {k} at a time: there must be 0 <= passes <= samples, and enough")

@@ -19,7 +19,7 @@ import orjson
 from arena.protocols.errors import NumericalError, StoreError
 from arena.protocols.records import Episode, Quote, Sampling, TokenSpan, Turn, TurnStatus, Verdict, VerdictStatus
 
-__all__ = ["from_json", "to_json"]
+__all__ = ["from_json", "read_verdict", "to_json", "verdict_fields"]
 
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _TURN_STATUS = {str(status): status for status in TurnStatus}
@@ -71,12 +71,12 @@ def _episode(episode: Episode) -> dict[str, Any]:
         "lineup": dict(episode.lineup),
         "sides": episode.sides,
         "turns": [_turn(turn) for turn in episode.turns],
-        "verdicts": {node: _verdict(verdict) for node, verdict in episode.verdicts.items()},
+        "verdicts": {node: verdict_fields(verdict) for node, verdict in episode.verdicts.items()},
         "stop": episode.stop,
         "error": episode.error,
     }
     if episode.inner_verdicts:
-        fields["inner_verdicts"] = {node: _verdict(verdict) for node, verdict in episode.inner_verdicts.items()}
+        fields["inner_verdicts"] = {node: verdict_fields(verdict) for node, verdict in episode.inner_verdicts.items()}
     if episode.judged:
         fields["judged"] = episode.judged
     return fields
@@ -144,14 +144,18 @@ def _span(span: TokenSpan) -> dict[str, Any]:
     return fields
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
+def verdict_fields(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as JSON values."""
+    fields = {
         "status": verdict.status.value,
         "judge": verdict.judge,
         "logps": _finite(verdict.logps),
         "stated": verdict.stated,
         "evidence": _mark(verdict.evidence) if verdict.evidence else {},
     }
+    if verdict.scores:
+        fields["scores"] = _finite(verdict.scores)
+    return fields
 
 
 def _mark(value: Any) -> Any:
@@ -223,10 +227,10 @@ def _read_episode(fields: dict[str, Any]) -> Episode:
         fields["lineup"],
         tuple(fields["sides"]),
         [_read_turn(turn) for turn in fields["turns"]],
-        {node: _read_verdict(verdict) for node, verdict in fields["verdicts"].items()},
+        {node: read_verdict(verdict) for node, verdict in fields["verdicts"].items()},
         fields["stop"],
         fields["error"],
-        {node: _read_verdict(verdict) for node, verdict in fields.get("inner_verdicts", {}).items()},
+        {node: read_verdict(verdict) for node, verdict in fields.get("inner_verdicts", {}).items()},
         {node: tuple(counts) for node, counts in fields.get("judged", {}).items()},
     )
 
@@ -276,7 +280,8 @@ def _read_span(fields: dict[str, Any]) -> TokenSpan:
     )
 
 
-def _read_verdict(fields: dict[str, Any]) -> Verdict:
+def read_verdict(fields: dict[str, Any]) -> Verdict:
+    """The verdict that `verdict_fields` wrote."""
     evidence = fields["evidence"]
     return Verdict(
         _VERDICT_STATUS[fields["status"]],
@@ -284,6 +289,7 @@ def _read_verdict(fields: dict[str, Any]) -> Verdict:
         _numbers(fields["logps"]),
         fields["stated"],
         _unmark(evidence) if evidence else {},
+        _numbers(fields.get("scores", ())),
     )
 
 

@@ -14,6 +14,7 @@ from arena.protocols.draw import to_svg
 from arena.protocols.errors import StoreError, UserError
 from arena.protocols.records import Episode, Task
 from arena.ratings import cross_play, rating_of
+from arena.rejudging import Comparison, stored_comparisons
 from arena.report import Arm, ReportData, Section, Table, Transcript, transcript_of, write_report
 from arena.running import accuracy, stored_protocol, stored_tasks
 from arena.store import RunHandle, Store
@@ -69,19 +70,50 @@ def run_section(run: RunHandle) -> Section:
     arms = (
         [Arm(episodes[0].protocol, judged.interval, judged.decidable, judged.undecidable)] if _judged(episodes) else []
     )
+    beside = stored_comparisons(run.store.directory, episodes, tasks) if run.store.directory else []
     return Section(
         title=episodes[0].protocol,
         protocol=episodes[0].protocol,
         graph_svg=to_svg(protocol) if protocol else "",
         facts=_facts(run, episodes),
-        arms=arms,
+        arms=arms + [_judged_by(comparison) for comparison in beside],
         ratings=ratings,
         anchor=run.config.get("anchor"),
         cross_play=cross_play(matches, [rating.name for rating in ratings]) if matches else None,
-        tables=_checks(protocol, episodes, tasks) if protocol else [],
+        tables=[*_side_by_side(beside), *(_checks(protocol, episodes, tasks) if protocol else ())],
         transcripts=_transcripts(run, episodes),
         notes=notes,
     )
+
+
+def _judged_by(comparison: Comparison) -> Arm:
+    found = comparison.accuracies[1]
+    return Arm(f"judged by {comparison.names[1]}", found.interval, found.decidable, found.undecidable)
+
+
+def _side_by_side(comparisons: Sequence[Comparison]) -> list[Table]:
+    """The judge of the run and each that judged its transcripts again, if there are some."""
+    rows = [
+        [
+            each.names[1],
+            each.both,
+            each.agreement,
+            each.kappa,
+            each.test and each.test.only_second,
+            each.test and each.test.only_first,
+            each.test and each.test.mid_p,
+            each.p_clustered,
+        ]
+        for each in comparisons
+    ]
+    columns = ("judge", "both chose", "same choice", "kappa", "only it", "only the run's", "mid-p", "p by cluster")
+    own = ", ".join(dict.fromkeys(each.names[0] for each in comparisons))
+    note = (
+        f"Beside {own}, whose verdicts are those of the run. Kappa is Cohen's. Then how often only one of the two was "
+        "right, and two p-values of the hypothesis that both are right equally often: McNemar's mid-p, and one that "
+        "exchanges the debates of a question together, as they are not independent."
+    )
+    return [Table("Judges side by side", columns, rows, note)] * bool(rows)
 
 
 def _protocol(run: RunHandle) -> tuple[Protocol | None, list[str]]:

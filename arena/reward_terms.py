@@ -15,7 +15,7 @@ from arena.values import TOKEN, TURN_FIELDS
 
 __all__ = ["OF_VERDICT", "OWN", "Key", "Terms"]
 
-OF_VERDICT = frozenset({"margin", "p", "won", "correct"})
+OF_VERDICT = frozenset({"margin", "p", "won", "correct", "score"})
 """What a value can say about the verdict that pays."""
 
 
@@ -61,7 +61,7 @@ class Terms:
         }
         """Nodes for which ``pay: next`` waits."""
         self.own = {
-            seat: frozenset(name for name in expression.names if "." not in name) - OF_VERDICT
+            seat: frozenset(name for name in expression.names if "." not in name)
             for seat, expression in reward.values.items()
         }
         """What the value of a seat says about the turn that it pays."""

@@ -27,7 +27,7 @@ from arena.judges.types import AnyJudge
 from arena.protocols import Protocol
 from arena.protocols.errors import ConfigError, NumericalError
 from arena.protocols.records import Episode, Task, Turn, Verdict
-from arena.reward_terms import OF_VERDICT, OWN, Key, Terms
+from arena.reward_terms import OWN, Key, Terms
 from arena.values import VERDICT_FIELDS, turn_value, verdict_value
 
 __all__ = ["Payoff", "pay"]
@@ -221,13 +221,15 @@ class _Account:
         for name in expression.names:
             if name in terms.keys:
                 names[name] = self._told(terms.keys[name], moment)
-            elif turn is not None and name not in OF_VERDICT:
+            elif turn is not None:
                 names[name] = OWN[name](turn) if name in OWN else turn.fields[name]
             else:
                 verdict = self._verdict(terms, moment)
                 if verdict is None or not verdict.decidable:
                     return None
                 names[name] = self._worth(name, verdict, terms, seat)
+                if names[name] is None:
+                    return None
         value = expression(names)
         # A field that may be anything may hold a text or an endless number: like none, it is no pay.
         return float(value) if isinstance(value, int | float) and _is_finite(value) else None
@@ -236,11 +238,15 @@ class _Account:
         assert terms.reward.verdict is not None  # the file is refused where a value speaks of none
         return self.court.verdict(self.episode, terms.reward.verdict, moment, prefix=terms.reward.pay == "each_turn")
 
-    def _worth(self, name: str, verdict: Verdict, terms: Terms, seat: str) -> float:
-        """``margin``, ``p``, ``won`` or ``correct`` for a seat."""
+    def _worth(self, name: str, verdict: Verdict, terms: Terms, seat: str) -> float | None:
+        """``margin``, ``p``, ``won``, ``correct`` or ``score`` for a seat; None where the judge does not say."""
         uses = f"rewards.value of '{self.court.protocol.name}' uses '{name}', "
         side = terms.seats.get(seat)
         label = None if terms.own_answers else self.task.label
+        if name == "score" and (side is None or not verdict.logps):
+            return verdict.worth(None)
+        if not verdict.logps:
+            return None
         if name == "correct" and label is None:
             raise ConfigError(f"{uses}which task '{self.task.id}' does not have (no label)")
         if side is None and name == "correct":
@@ -250,6 +256,8 @@ class _Account:
         answer = side if terms.own_answers else self.episode.sides[side]
         if name == "correct":
             return float(answer == label)
+        if name == "score":
+            return verdict.worth(answer)
         if name == "margin":
             return verdict.margin(answer)
         return math.exp(verdict.logps[answer]) if name == "p" else verdict.score(answer)

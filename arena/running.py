@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from arena.judging import deciding_nodes
 from arena.passes import PassRate, pass_rates
 from arena.protocols import Budget, Protocol, load_protocol, restore_protocol, sources_of
 from arena.protocols.errors import ConfigError, StoreError, suggest
-from arena.protocols.records import Episode, Task, Turn
+from arena.protocols.records import Episode, Task, Turn, VerdictStatus
 from arena.seeds import derive_seed
 from arena.statistics import Interval, clustered_proportion
 from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
 from arena.transcripts import Listener
+from arena.undecided import MOST_UNDECIDED, Undecided, UndecidedLimit, verdicts_of
 
 __all__ = [
     "Accuracy",
@@ -101,13 +103,15 @@ class RunSummary:
     first_error: str
     """Of the first of them; empty if there is none."""
     missing: int
-    """Episodes that were not played to their end, because a budget of the run was spent."""
+    """Episodes that were not played to their end, because the run was stopped."""
     stopped: str
-    """Which budget it was, or why an agent gave up; empty if all was played."""
+    """Which budget it was, or why an agent or judge gave up; empty if all was played."""
+    undecided: Undecided
+    """How many verdicts cannot be used, why, and whether the run was stopped for it."""
     notes: Sequence[str]
     """What was given to the run and is of no use in it."""
     usage: Sequence[Usage]
-    """What was used of models that are paid for, one entry a model."""
+    """What was used of models that are paid for or whose answers are kept, one entry a model."""
     out: Path
 
 
@@ -135,18 +139,35 @@ def play_stored(
     run: RunHandle,
     stage: str,
     on_batch: Callable[[list[Episode]], None] | None = None,
+    limit: UndecidedLimit | None = None,
 ) -> list[Episode]:
     """Play what is not in the store yet, and store it as it finishes.
 
+    Args:
+        engine: plays.
+        plans: all that the stage consists of.
+        run: where episodes are stored.
+        stage: under which name.
+        on_batch: called with the episodes that finished together.
+        limit: no more is played once too many verdicts, stored ones among them, cannot be used.
+
     Returns:
-        All episodes of the stage in the order of the plans, without those that a budget of the engine left unplayed.
+        All episodes of the stage in the order of the plans, without those that a budget of the engine or the limit left
+        unplayed.
     """
     done = run.finished(stage)
-    with run.writer(stage) as write:
-        for batch in engine.stream([plan for plan in plans if plan.key not in done]):
+    if limit is not None and done:
+        limit.add(verdicts_of(run.episodes(stage)))
+    left = [plan for plan in plans if plan.key not in done]
+    with run.writer(stage) as write, closing(engine.stream(left)) as batches:
+        for batch in batches if limit is None or not limit.passed else ():
             write(batch)
             if on_batch is not None:
                 on_batch(batch)
+            if limit is not None:
+                limit.add(verdicts_of(batch))
+                if limit.passed:
+                    break
     stored = {episode.key: episode for episode in run.episodes(stage)}
     return [stored[plan.key] for plan in plans if plan.key in stored]
 
@@ -206,8 +227,8 @@ def accuracy(episodes: Iterable[Episode], tasks: Mapping[str, Task]) -> Accuracy
             undecidable[verdict.status.value] += 1
         else:
             decidable += 1
-            ties += verdict.choice is None
-            if task.label is not None:
+            ties += verdict.status is VerdictStatus.TIE
+            if task.label is not None and verdict.logps:
                 scores.append(verdict.score(task.label))
                 clusters.append(task.cluster)
     interval = clustered_proportion(scores, clusters) if scores else None
@@ -297,6 +318,7 @@ def run_episodes(
     resume: bool = False,
     concurrency: int = 512,
     budget: Budget | None = None,
+    max_undecidable: float = MOST_UNDECIDED,
     on_start: Callable[[int, int], None] | None = None,
     on_turn: Callable[[Plan, Turn], None] | None = None,
     on_batch: Callable[[list[Episode]], None] | None = None,
@@ -307,12 +329,13 @@ def run_episodes(
     """Play a protocol over tasks and store every finished episode in ``out``.
 
     Args:
-        config: what to run; a resumed run must have the same.
+        config: what to run; a resumed run must have the same, but for what `Registry.identity` leaves out of specs.
         out: run directory.
         created: time stamp to store with the run.
         resume: go on with a run that is there.
         concurrency: most episodes in flight; one where a person takes part, who cannot be in two of them.
         budget: of the run. Turns and tokens that are stored already count; seconds are those of this call.
+        max_undecidable: the run stops when a larger share of its verdicts, stored ones among them, cannot be used.
         on_start: called with (episodes in the run, episodes already stored).
         on_turn: called after each turn.
         on_batch: called with the episodes that finished together.
@@ -331,7 +354,7 @@ def run_episodes(
     tasks = list(taskset.test if config.split == "test" else taskset.train)[: config.n]
     judges = judges_of(protocol, config.judges, seed=config.seed)
     lineup = lineup_of(protocol, config.agents, tasks=taskset, seed=config.seed)
-    if any(getattr(agent, "interactive", False) for agent in lineup.values()):
+    if any(getattr(person, "interactive", False) for person in (*lineup.values(), *judges.values())):
         concurrency = 1
     players, bench = (listener.agents(lineup), listener.judges(judges)) if listener else (lineup, judges)
     plans = balanced_plans("", protocol, tasks, players, both=config.swap)
@@ -341,6 +364,8 @@ def run_episodes(
         protocol.check_task(task)
     identity = {
         **asdict(config),
+        "agents": {role: AGENTS.identity(spec) for role, spec in config.agents.items()},
+        "judges": {role: JUDGES.identity(spec) for role, spec in config.judges.items()},
         "protocol_fingerprint": protocol.fingerprint,
         "tasks_fingerprint": fingerprint_tasks(tasks),
         "judge_fingerprint": sorted({judge.name for judge in judges.values()}),
@@ -359,8 +384,10 @@ def run_episodes(
             on_start(len(plans), len(run.finished("run")))
         record_tasks(run, tasks)
         record_protocol(run, protocol)
-        episodes = play_stored(engine, plans, run, "run", on_batch)
-        run.finish("stopped" if engine.stopped else "done")
+        limit = UndecidedLimit(max_undecidable)
+        episodes = play_stored(engine, plans, run, "run", on_batch, limit)
+        undecided = limit.found
+        run.finish("stopped" if engine.stopped or undecided.too_many else "done")
     by_id = {task.id: task for task in tasks}
     if on_end is not None:
         on_end(protocol, episodes, by_id)
@@ -375,6 +402,7 @@ def run_episodes(
         first_error=next((episode.error for episode in episodes if episode.error is not None), ""),
         missing=len(plans) - len(episodes),
         stopped=engine.stopped,
+        undecided=undecided,
         notes=_notes(protocol, config),
         usage=used_by([*lineup.values(), *judges.values()]),
         out=out,

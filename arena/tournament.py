@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from arena.agents import AGENTS
+from arena.agents.prices import Usage, used_by
 from arena.agents.types import Agent, AsyncAgent
 from arena.engine import Engine, Plan
 from arena.judges import JUDGES
@@ -33,6 +34,7 @@ from arena.running import (
 from arena.seeds import derive_seed
 from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
+from arena.undecided import MOST_UNDECIDED, NO_VERDICTS, Undecided, UndecidedLimit
 
 __all__ = [
     "Standings",
@@ -69,6 +71,8 @@ class TournamentConfig(BaseModel):
     """Root of all random streams."""
     anchor: str | None = None
     """Agent whose rating is 0; absent: the mean is 0."""
+    max_undecidable: float = Field(MOST_UNDECIDED, ge=0, le=1)
+    """The tournament stops when a larger share of its verdicts cannot be used; 1 allows everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,14 @@ class Standings:
     """Mean score of each agent against each other, ties one half."""
     note: str = ""
     """What a reader of the ratings must know: that they were shrunk, or why there are none."""
+    usage: Sequence[Usage] = ()
+    """What was used of models that are paid for or whose answers are kept, one entry a model."""
+    missing: int = 0
+    """Games that were not played to their end."""
+    stopped: str = ""
+    """Why an agent or judge gave up; empty if all was played."""
+    undecided: Undecided = NO_VERDICTS
+    """How many verdicts cannot be used, why, and whether the tournament was stopped for it."""
 
 
 def load_tournament(path: Path) -> TournamentConfig:
@@ -191,6 +203,16 @@ def run_tournament(
 ) -> Standings:
     """Play the round robin, store every game in ``out`` and rate the agents.
 
+    Args:
+        config: what to play; a resumed tournament must have the same, but for ``max_undecidable`` and what
+            `Registry.identity` leaves out of specs.
+        out: run directory.
+        created: time stamp to store with the run.
+        resume: go on with a tournament that is there.
+        concurrency: most games in flight; one where a person takes part.
+        on_start: called with (games of the tournament, games already stored).
+        on_batch: called with the games that finished together.
+
     Raises:
         UserError: a mistake in the file, its tasks, agents or judge; nothing was played.
         ResumeError: the directory holds another tournament.
@@ -202,18 +224,22 @@ def run_tournament(
     judge = JUDGES.build(config.judge, seed=config.seed)
     if config.anchor is not None and config.anchor not in config.agents:
         raise ConfigError(f"anchor '{config.anchor}' is not one of the agents: {', '.join(config.agents)}")
-    lineups: dict[str, dict[str, Agent]] = {}
-    for name, spec in config.agents.items():
-        agent = AGENTS.build(spec, tasks=taskset, judge=judge, seed=config.seed)
-        lineups[name] = entered(name, dict.fromkeys(protocol.seats, agent))
+    agents = {
+        name: AGENTS.build(spec, tasks=taskset, judge=judge, seed=config.seed) for name, spec in config.agents.items()
+    }
+    lineups = {name: entered(name, dict.fromkeys(protocol.seats, agent)) for name, agent in agents.items()}
     plans = [
         plan
         for first, second in itertools.combinations(config.agents, 2)
         for plan in pairing_plans(protocol, tasks, first, second, lineups)
     ]
+    if any(getattr(person, "interactive", False) for person in (*agents.values(), judge)):
+        concurrency = 1
     engine = Engine(protocol, judge, seed=derive_seed(config.seed, "tournament"), concurrency=concurrency)
     identity = {
-        **config.model_dump(),
+        **config.model_dump(exclude={"max_undecidable"}),
+        "agents": {name: AGENTS.identity(spec) for name, spec in config.agents.items()},
+        "judge": JUDGES.identity(config.judge),
         "protocol_fingerprint": protocol.fingerprint,
         "tasks_fingerprint": fingerprint_tasks(tasks),
         "judge_fingerprint": judge.name,
@@ -224,10 +250,18 @@ def run_tournament(
             on_start(len(plans), len(run.finished("tournament")))
         record_tasks(run, tasks)
         record_protocol(run, protocol)
-        episodes = play_stored(engine, plans, run, "tournament", on_batch)
+        limit = UndecidedLimit(config.max_undecidable)
+        episodes = play_stored(engine, plans, run, "tournament", on_batch, limit)
+        undecided = limit.found
         standings = standings_of(protocol, episodes, tasks, anchor=config.anchor, seed=config.seed, run=run)
-        run.finish("done")
-    return standings
+        run.finish("stopped" if engine.stopped or undecided.too_many else "done")
+    return replace(
+        standings,
+        usage=used_by([*agents.values(), judge]),
+        missing=len(plans) - len(episodes),
+        stopped=engine.stopped,
+        undecided=undecided,
+    )
 
 
 def standings_of(

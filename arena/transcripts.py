@@ -319,12 +319,21 @@ def _ending(episode: Episode) -> list[str]:
 
 
 def _verdict(verdict: Verdict, answers: Sequence[str] | None) -> str:
-    """``scored by exact: [0] "Paris" 0.73, [1] "Lyon" 0.27``, or why there is no verdict; None: answers not stored."""
+    """``scored by exact: [0] "Paris" 0.73, [1] "Lyon" 0.27``, or why there is no verdict; None: answers not stored.
+
+    Scores stand behind: ``[0] "Paris" 0.73 (score 7.5)``, or alone where there are no answers.
+    """
     head = f"{verdict.status} by {_line(verdict.judge)}"
     if not verdict.decidable:
         reason = verdict.evidence.get("reason") or verdict.evidence.get("error")
         return f"{head} ({_line(str(reason))})" if reason else head
-    shares = (f"{_answer(k, answers or ())} {math.exp(logp):.2f}" for k, logp in enumerate(verdict.logps))
+    if not verdict.logps:
+        return f"{head}: " + ", ".join(f"score {score:.4g}" for score in verdict.scores)
+    scores = [f" (score {score:.4g})" for score in verdict.scores] or [""] * len(verdict.logps)
+    shares = (
+        f"{_answer(k, answers or ())} {math.exp(logp):.2f}{score}"
+        for k, (logp, score) in enumerate(zip(verdict.logps, scores, strict=False))
+    )
     head += " on answers of its own" if answers is None else ""
     stated = f", stated [{verdict.stated}]" if verdict.stated not in (None, verdict.choice) else ""
     return f"{head}: {', '.join(shares)}{stated}"

@@ -34,7 +34,7 @@ TURN_FIELDS: Mapping[str, Callable[[Turn], Any]] = {
 }
 """What every turn says; what else it says stands in `Turn.fields`."""
 
-VERDICT_FIELDS = ("choice", "decidable", "index", "margin", "p", "status", "winner")
+VERDICT_FIELDS = ("choice", "decidable", "index", "margin", "p", "score", "status", "winner")
 """What every verdict says, beside ``visits``."""
 
 
@@ -63,6 +63,8 @@ def verdict_value(
     if field == "margin":
         return _lead(verdict)
     choice = verdict.choice
+    if field == "score":
+        return verdict.worth(choice) if verdict.decidable else None
     if choice is None or field == "index":
         return choice
     if field == "choice":

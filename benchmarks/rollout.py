@@ -1,8 +1,9 @@
 """Tokens per second of sampled debates, beside plain calls of ``model.generate``.
 
-    python benchmarks/rollout.py [--json] [--quick] [--model smollm2] [--device cuda --dtype bfloat16]
+    python benchmarks/rollout.py [--json] [--quick] [--only hf|vllm] [--model smollm2] [--device cuda --dtype bfloat16]
 
-Two figures for each model. ``vs_generate_per_turn``: debates, 64 in flight, sampled by the running batch of the
+Two figures for each model of the backend ``hf``, and one of the backend ``vllm`` (`rollout_vllm`), where vLLM is
+installed. ``vs_generate_per_turn``: debates, 64 in flight, sampled by the running batch of the
 backend ``hf``, over the same debates with one ``generate`` call a turn. ``vs_one_batched_generate``: 64 contexts that
 have been collected in one call of the backend, over one padded ``generate`` call; the smaller of two ratios, for the
 first turns of these debates, which share their instructions, and for contexts that have nothing in common. All count
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import platform
 import random
 import statistics
@@ -24,6 +26,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import rollout_vllm
 import torch
 import transformers
 
@@ -69,13 +72,15 @@ def main() -> None:
     """Measure, and print a table or JSON."""
     options = _options()
     torch.set_num_threads(options.threads)
-    found = {name: _measure(name, options) for name in options.model or MODELS}
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)  # vLLM's engine is a process of its own
+    found = {} if options.only == "vllm" else {name: _measure(name, options) for name in options.model or MODELS}
     figures = ("vs_generate_per_turn", "vs_one_batched_generate")
-    worst = {figure: min(one[figure] for one in found.values()) for figure in figures}
+    worst = {figure: min((one[figure] for one in found.values()), default=None) for figure in figures}
+    engine = _measure_vllm(options)
     if options.json:
-        print(json.dumps({**worst, "models": found}))
+        print(json.dumps({**worst, "models": found, "vllm": engine}))
     else:
-        _print_table(found)
+        _print_table(found, engine)
 
 
 def _options() -> argparse.Namespace:
@@ -84,6 +89,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a few short debates: whether it runs, not how fast")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each figure (default 3)")
     parser.add_argument("--model", action="append", choices=list(MODELS), help="measure this one; repeatable")
+    parser.add_argument("--only", choices=["hf", "vllm"], help="measure this backend alone")
     parser.add_argument("--device", default="cpu", help="where to sample (default cpu)")
     parser.add_argument("--dtype", help="float32, bfloat16 or float64; default: the model's")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads (default 1)")
@@ -121,6 +127,28 @@ def _measure(name: str, options: argparse.Namespace) -> dict[str, float]:
         "nothing_in_common": batched[1],
         "tokens_per_second": median["running_batch"],
     }
+
+
+def _measure_vllm(options: argparse.Namespace) -> dict[str, float] | dict[str, None]:
+    """Medians of SmolLM2 over vLLM."""
+    if options.only == "hf" or not rollout_vllm.installed():
+        why = (
+            "--only hf"
+            if options.only == "hf"
+            else "vLLM is not installed here: run it with .venv-vllm (make test-vllm)"
+        )
+        _tell(f"arena_over_engine is not measured: {why}")
+        return {"arena_over_engine": None}
+    work = QUICK if options.quick else Work()
+    return rollout_vllm.measure(
+        MODELS["smollm2"],
+        debates=work.debates,
+        turns=work.turns,
+        tokens=work.longest,
+        repeats=options.repeats,
+        dtype=options.dtype,
+        tell=_tell,
+    )
 
 
 def _tokens(answers: Iterable[Sequence[int]]) -> int:
@@ -218,13 +246,17 @@ def _to_end(ids: list[int], ends: list[int]) -> list[int]:
     return ids[: stop + 1]
 
 
-def _print_table(found: dict[str, dict[str, float]]) -> None:
+def _print_table(found: dict[str, dict[str, float]], engine: dict[str, float] | dict[str, None]) -> None:
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, {platform.machine()}"
-    print(f"{versions}; medians of sampled tokens per second\n")
-    print(f"{'':12}{'tokens/s':>10}{'/ generate per turn':>22}{'/ one batched generate':>25}")
+    print(f"{versions}; medians of sampled tokens per second")
+    if found:
+        print(f"\n{'':12}{'tokens/s':>10}{'/ generate per turn':>22}{'/ one batched generate':>25}")
     for name, one in found.items():
         ratios = f"{one['vs_generate_per_turn']:>22.2f}{one['vs_one_batched_generate']:>25.2f}"
         print(f"{name:12}{one['tokens_per_second']:>10,.0f}{ratios}")
+    if engine["arena_over_engine"] is not None:
+        print(f"\n{'':12}{'tokens/s':>10}{'/ bare engine':>22}")
+        print(f"{'vllm':12}{engine['tokens_per_second']:>10,.0f}{engine['arena_over_engine']:>22.3f}")
 
 
 def _tell(line: str) -> None:

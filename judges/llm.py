@@ -1,39 +1,89 @@
-"""A language model as judge, read by the log-probabilities of the answers, in every presentation order.
+"""A language model as judge, read by the log-probabilities of the answers, and by what it writes.
 
-For each cyclic order of the answers (both orders, if there are two) the prompt is rendered and the next-token
-distribution read: all surface forms of an answer (``A``, `` A``) summed, then normalised over the answers. The verdict
-is the mean of these log-probs over the orders, normalised again, so a preference for a letter or a place cancels (Zheng
-et al. 2023, 2306.05685, section 3.4, does the same with stated answers). What the judge would *say* is another channel:
-`Verdict.stated`.
+Log-probs: for each order of the answers (`arena.judges.orders`) the prompt is rendered and the distribution over the
+next tokens read: all spellings of an answer (``A``, `` A``, ``(A``) summed, then normalised over the answers, mapped
+back to the task's order and averaged over the orders, so that no place and no letter has an advantage.
+
+Words: with ``stated``, ``rationale`` or ``thinking`` the judge also writes, on each order, and what it states is parsed
+strictly (`arena.protocols.stated`). The two channels are kept apart: `Verdict.logps` is what ``decide_by`` names,
+`Verdict.stated` the answer that was stated in every order, and the evidence has both.
 """
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from arena.agents.backend_hf import HFBackend
+from pydantic import Field
+
 from arena.agents.models import Model, load_model, open_model
-from arena.agents.types import Context, Message, SampleRequest
-from arena.judges.exact import stated_answer
-from arena.judges.fingerprint import fingerprint
-from arena.judges.prompts import JudgePrompt, labels_for
-from arena.judges.reading import Ids, NetworkReader
+from arena.judges.forms import Forms, Ids, letter_spellings, log_sum, spread, word_spellings
+from arena.judges.language import JudgeModel
+from arena.judges.orders import Average, Compare, Order, combine, presentations
+from arena.judges.prompts import JudgePrompt, items_of, labels_for
+from arena.judges.speech import Speech, Spoken, answer_parser, hear, seed_of
 from arena.judges.types import JudgeView
-from arena.judges.verdicts import abstain, decide, normalise
+from arena.judges.verdicts import abstain, certain, decide
 from arena.protocols.errors import ConfigError
-from arena.protocols.records import Sampling, Verdict, VerdictStatus
+from arena.protocols.records import Verdict, VerdictStatus
+from arena.protocols.stated import PARSER, Stated
 
-__all__ = ["LLMJudge", "llm_judge"]
+__all__ = ["LLMJudge", "Question", "llm_judge"]
 
 MEMO = 200_000
 """Most verdicts remembered: debates on the same task repeat themselves, and their prefixes even more."""
+MEMO_SPOKEN = 5_000
+"""The same where each has texts."""
 
 AnswerBy = Literal["letter", "text"]
+Channel = Literal["logps", "stated"]
+Moment = Literal["prompt", "rationale"]
+Count = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A view as the judge reads it in one order of the answers."""
+
+    order: Order
+    """Indices of the answers (task order) by place."""
+    text: str
+    """What the model is asked."""
+    prompt: Ids
+    """Ids after which the answer is read."""
+    spelt: Forms
+    """How the answers may be spelt there."""
+
+    @property
+    def forms(self) -> tuple[Ids, ...]:
+        """Token sequences that spell an answer."""
+        return self.spelt.ids
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """The answer (task order) that each form spells."""
+        return self.spelt.owners
+
+    @property
+    def longest(self) -> int:
+        """Most tokens that are read at once."""
+        return len(self.prompt) + self.spelt.longest - 1
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found for one view."""
+
+    logps: tuple[float, ...] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)
+    said: Stated[int] | None = None
+    problem: tuple[VerdictStatus, str] | None = None
+    """Why there are no log-probs."""
 
 
 class LLMJudge:
@@ -41,15 +91,29 @@ class LLMJudge:
 
     Args:
         model: the model; it is not trained while it judges.
-        prompt: name of a shipped template or a template text (`arena.judges.prompts`).
+        prompt: name of a shipped template or a template text (`arena.judges.prompts`); absent: ``rationale`` for a
+            judge that writes one, else ``answer``.
         answer_by: ``letter`` reads the labels A, B, ...; ``text`` reads the answers themselves, which suits answers of
             one token (longer answers are compared by their summed log-probs, which favours short ones). Default:
             ``text`` for a word-level vocabulary, else ``letter``.
-        cue: words put at the beginning of the judge's own turn, for ``letter`` only.
+        cue: words put at the beginning of the answer; None: ``Answer:``, and none for a vocabulary of words.
         reads: task field whose words count as quoted items where the judge's role may see it.
-        stated: also let it write an answer (up to 12 tokens, greedily, answers in task order) and parse that strictly.
-        tile: rows computed at once (`arena.judges.reading.NetworkReader`).
+        average, compare: see `arena.judges.orders`.
+        any_case: ``a`` says A, too; for templates that leave the case open.
+        stated: also let it write its answer, in each order.
+        rationale: most tokens of reasoning that it writes before.
+        reserve: most tokens of the answer, which the rationale cannot use up.
+        thinking: most tokens of hidden thinking.
+        temperature: at which rationale and thinking are drawn.
+        seed: of what is drawn.
+        decide_by: ``logps``, or ``stated``: all probability on the answer that is stated in every order; undecidable,
+            ``contradictory``, if the orders disagree.
+        logps_after: read the log-probs after the ``prompt``, or where the ``rationale`` ends.
+        backend, tile: see `arena.judges.language.JudgeModel`.
         report: what training measured; kept with the judge.
+
+    Raises:
+        ConfigError: options that do not go together.
     """
 
     sees_label = False
@@ -57,61 +121,97 @@ class LLMJudge:
     def __init__(
         self,
         model: Model,
-        prompt: str = "answer",
+        prompt: str | None = None,
         *,
         answer_by: AnswerBy | None = None,
-        cue: str = "Answer:",
+        cue: str | None = None,
         reads: str = "evidence",
+        average: Average = "probs",
+        compare: Compare = "all",
+        any_case: bool = False,
         stated: bool = False,
+        rationale: int = 0,
+        reserve: int = 24,
+        thinking: int = 0,
+        temperature: float = 0.0,
+        seed: int = 0,
+        decide_by: Channel = "logps",
+        logps_after: Moment = "prompt",
+        backend: str = "",
         tile: int | None = None,
         report: Mapping[str, Any] | None = None,
     ) -> None:
-        if answer_by not in (None, "letter", "text"):
-            raise ConfigError(f"answer_by={answer_by!r}: write letter or text")
-        self.model = model
-        self.prompt = JudgePrompt(prompt)
-        words = model.encoder.one_token_turns
-        self.answer_by: AnswerBy = answer_by or ("text" if words else "letter")
-        self.cue = "" if words else cue
+        _check_words(
+            answer_by=(answer_by or "letter", AnswerBy),
+            average=(average, Average),
+            compare=(compare, Compare),
+            decide_by=(decide_by, Channel),
+            logps_after=(logps_after, Moment),
+        )
+        self.speech = Speech(rationale, reserve, thinking, temperature, seed)
+        self.stated = stated or self.speech.reasons or decide_by == "stated"
+        if logps_after == "rationale" and not self.speech.reasons:
+            raise ConfigError("logps_after=rationale needs rationale=TOKENS or thinking=TOKENS")
+        self.speech.check(writes=self.stated)
+        self.prompt = JudgePrompt(prompt or ("rationale" if rationale else "answer"))
+        self.answer_by: AnswerBy = answer_by or ("text" if model.encoder.one_token_turns else "letter")
+        if any_case and self.answer_by == "text":
+            raise ConfigError("any_case=true is for letters, and this judge answers by text: leave it out")
         self.reads = reads
-        self.stated = stated
+        self.average: Average = average
+        self.compare: Compare = compare
+        self.any_case = any_case
+        self.decide_by: Channel = decide_by
+        self.logps_after: Moment = logps_after
         self.report = dict(report or {})
-        self._spaced = not words
-        self._spelt: dict[str, set[Ids]] = {}
-        self._reader = NetworkReader(model, tile=tile)
-        self._memo: dict[Any, tuple[tuple[float, ...], dict[str, Any]]] = {}
+        self._language = JudgeModel(model, cue=cue, speech=self.speech, backend=backend, tile=tile)
+        self._spelt: dict[str, tuple[Ids, ...]] = {}
+        self._memo: dict[Any, _Found] = {}
         # A template that names the other fields may look at anything in them; every other one is a function of these.
         self._repeatable = "fields" not in self.prompt.names
         self._named = tuple(name in self.prompt.names for name in ("items", "question", "statements"))
-        self.name = f"llm@{fingerprint(self._config(), model.network.state_dict())}"
+        config = self._config()
+        self.name = self._language.name("llm", {**config, "parser": PARSER} if self.stated else config)
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self._language.model
 
     def _config(self) -> dict[str, Any]:
-        return {
+        """All that makes it the instrument it is, beside the weights: arguments of the class, and its kind."""
+        config = {
             "kind": "llm",
             "prompt": self.prompt.source,
             "answer_by": self.answer_by,
-            "cue": self.cue,
+            "cue": self._language.speaker.cue,
             "reads": self.reads,
+            "average": self.average,
+            "compare": self.compare,
+            "any_case": self.any_case,
             "stated": self.stated,
         }
+        if self.stated:
+            config |= {"decide_by": self.decide_by, "logps_after": self.logps_after}
+            config |= dataclasses.asdict(self.speech)
+            if not self.speech.temperature:
+                del config["seed"]
+        return config
+
+    def with_model(self, model: Model, **options: Any) -> LLMJudge:
+        """The same instrument around other weights, or with other options."""
+        config = {name: value for name, value in self._config().items() if name != "kind"}
+        return LLMJudge(model, **{**config, "backend": self._language.backend, **options})
 
     def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
         """One verdict a view, in order; equal prompts are read once."""
-        if len(self._memo) > MEMO:
+        if len(self._memo) > (MEMO_SPOKEN if self.stated else MEMO):
             self._memo.clear()
         memo = self._memo if self._repeatable else {}
         keys = [self._key(view, index) for index, view in enumerate(views)]
         new = {key: view for key, view in zip(keys, views, strict=True) if key not in memo}
-        self._read(new, memo)
-        verdicts = []
-        for view, key in zip(views, keys, strict=True):
-            logps, evidence = memo[key]
-            if logps:
-                verdicts.append(decide(self.name, logps, evidence, self._say(view) if self.stated else None))
-            else:
-                status = VerdictStatus.TRUNCATED if "tokens" in evidence else VerdictStatus.ABSTAIN
-                verdicts.append(abstain(self.name, evidence["reason"], status))
-        return verdicts
+        self._look(new, memo)
+        return [self._verdict(memo[key], len(view.answers)) for key, view in zip(keys, views, strict=True)]
 
     def _key(self, view: JudgeView, index: int) -> Any:
         if not self._repeatable:
@@ -119,83 +219,124 @@ class LLMJudge:
         items, question, statements = self._named
         return (
             view.answers,
-            tuple(self._items(view)) if items else None,
+            tuple(items_of(view, self.reads)) if items else None,
             view.question if question else None,
-            tuple(view.statements) if statements else None,
+            tuple(view.statements) if statements or self.compare == "pairs" else None,
+            view.key if self.speech.temperature else None,
         )
 
-    def _items(self, view: JudgeView) -> list[str]:
-        items = view.quotes()
-        return [*items, *view.fields[self.reads]] if self.reads in view.fields else items
+    def _verdict(self, found: _Found, count: int) -> Verdict:
+        said = found.said.value if found.said is not None else None
+        if self.decide_by == "stated" and found.said is not None:
+            if said is None:
+                return abstain(self.name, found.said.reason, found.said.status, evidence=found.evidence)
+            return certain(self.name, said, count, said, evidence=found.evidence)
+        if found.problem is not None:
+            status, reason = found.problem
+            return abstain(self.name, reason, status, evidence=found.evidence, stated=said)
+        return decide(self.name, found.logps, found.evidence, said)
 
-    def _read(self, views: Mapping[Any, JudgeView], memo: dict[Any, tuple[tuple[float, ...], dict[str, Any]]]) -> None:
-        """Put the verdict of each view into ``memo``."""
-        prompts: list[Ids] = []
-        options: list[list[Ids]] = []
-        asked: list[tuple[Any, list[tuple[int, ...]], list[list[int]]]] = []  # key, orders, owner of each option
-        for key, view in views.items():
-            try:
-                orders, ids, forms, owners = self._questions(view)
-                longest = max(map(len, ids)) + max(len(form) for options in forms for form in options) - 1
-                if self.model.max_length is not None and longest > self.model.max_length:
-                    reason = f"the debate takes {longest} tokens and the model reads {self.model.max_length}"
-                    memo[key] = ((), {"reason": reason, "tokens": longest})
-                    continue
-            except ConfigError as error:
-                memo[key] = ((), {"reason": str(error)})
-                continue
-            prompts += ids
-            options += forms
-            asked.append((key, orders, owners))
-        scores = iter(self._reader.score(prompts, options))
-        for key, orders, owners in asked:
-            memo[key] = _combine(orders, [next(scores) for _ in orders], owners)
+    # What is asked
 
-    def _questions(self, view: JudgeView) -> tuple[list[tuple[int, ...]], list[Ids], list[list[Ids]], list[list[int]]]:
-        """For each order: the answers' indices, the prompt's ids, the continuations, and the answer of each."""
+    def questions(self, view: JudgeView) -> list[Question]:
+        """The view in every order in which it is read.
+
+        Raises:
+            ConfigError: it cannot be decided, whatever the weights.
+        """
         count = len(view.answers)
-        if count < 2:
-            raise ConfigError(f"there is nothing to decide between {count} answers")
-        orders = [tuple((start + place) % count for place in range(count)) for start in range(count)]
-        prompts, options, owners = [], [], []
-        for order in orders:
-            prompts.append(self._encode(view, order))
-            names = labels_for(count) if self.answer_by == "letter" else [view.answers[index] for index in order]
-            forms = {form: index for index, name in zip(order, names, strict=True) for form in self._forms(name)}
-            if len(set(forms.values())) < count:
-                raise ConfigError("two answers read the same")
-            options.append([*forms])
-            owners.append([*forms.values()])
-        return orders, prompts, options, owners
+        questions = []
+        for order in presentations(count, self.compare):
+            text = self.prompt.present(view, order, self.reads)
+            questions.append(Question(order, text, self._language.speaker.prompt(text), self._forms(view, order)))
+        return questions
 
-    def _encode(self, view: JudgeView, order: Sequence[int]) -> Ids:
-        fields = {name: value for name, value in view.fields.items() if name not in ("question", "answers")}
-        text = self.prompt.render(view, order, self._items(view) if self._named[0] else (), fields)
-        messages = [Message("prompt", text)]
-        if self.cue:
-            messages.append(Message("cue", self.cue))
-        return tuple(self.model.encoder.extend(Context(), messages)[0])
+    def _forms(self, view: JudgeView, order: Order) -> Forms:
+        names = labels_for(len(order)) if self.answer_by == "letter" else [view.answers[index] for index in order]
+        pairs = tuple((ids, index) for index, name in zip(order, names, strict=True) for ids in self._spell(name))
+        forms = spread(pairs)
+        if len(set(forms.owners)) < len(order) or len(dict(pairs)) < len(pairs):
+            raise ConfigError("two answers read the same")
+        return forms
 
-    def _forms(self, name: str) -> set[Ids]:
+    def _spell(self, name: str) -> tuple[Ids, ...]:
         """Token sequences that spell an answer."""
         if name not in self._spelt:
             if len(self._spelt) > MEMO:
                 self._spelt.clear()
-            spellings = (name, f" {name}") if self._spaced else (name,)
-            forms = {tuple(self.model.encoder.encode_turn(text, end=False)) for text in spellings}
-            self._spelt[name] = {form for form in forms if form}
+            if self._language.words:
+                spellings: tuple[str, ...] = (name,)
+            else:
+                letters = self.answer_by == "letter"
+                spellings = letter_spellings(name, any_case=self.any_case) if letters else word_spellings(name)
+            forms = dict.fromkeys(self._language.encode(text) for text in spellings)
+            self._spelt[name] = tuple(form for form in forms if form)
         return self._spelt[name]
 
-    @functools.cached_property
-    def _speaker(self) -> HFBackend:
-        return HFBackend(self.model, self.name)
+    # What is found
 
-    def _say(self, view: JudgeView) -> int | None:
-        """The answer that the model writes, if it writes one."""
-        ids = self._encode(view, range(len(view.answers)))
-        request = SampleRequest(ids, seed=0, sampling=Sampling(temperature=0.0), max_tokens=12)
-        drawn = self._speaker.generate([request])[0]
-        return stated_answer(self.model.encoder.decode(drawn.ids), view.answers)[0]
+    def _look(self, views: Mapping[Any, JudgeView], memo: dict[Any, _Found]) -> None:
+        """Put what is found for each view into ``memo``; all of them are read, and written on, in one batch."""
+        asked: dict[Any, list[Question]] = {}
+        for key, view in views.items():
+            try:
+                asked[key] = self.questions(view)
+            except ConfigError as error:
+                memo[key] = self._nothing(VerdictStatus.ABSTAIN, str(error))
+                continue
+            if why := self._too_long(asked[key]):
+                memo[key] = self._nothing(VerdictStatus.TRUNCATED, why)
+                del asked[key]
+        spoken = self._speak({key: views[key] for key in asked}, asked)
+        every = [question for questions in asked.values() for question in questions]
+        prompts = [question.prompt for question in every]
+        if self.logps_after == "rationale":
+            prompts = [one.before_answer for each in spoken.values() for one in each]
+        shares = iter(self._language.read(prompts, [question.spelt for question in every]))
+        for key, questions in asked.items():
+            found = self._combine(questions, [next(shares) for _ in questions], len(views[key].answers))
+            if key in spoken:
+                orders = [question.order for question in questions]
+                found.said, found.evidence["stated"] = hear(orders, spoken[key])
+            memo[key] = found
+
+    def _nothing(self, status: VerdictStatus, why: str) -> _Found:
+        """For a view that cannot be read."""
+        return _Found(said=Stated(None, status, why) if self.stated else None, problem=(status, why))
+
+    def _too_long(self, questions: Sequence[Question]) -> str:
+        longest = max(question.longest for question in questions)
+        if self.stated:
+            longest = max(longest, *(self._language.speaker.longest(question.prompt) for question in questions))
+        return self._language.too_long(longest)
+
+    def _speak(self, views: Mapping[Any, JudgeView], asked: Mapping[Any, list[Question]]) -> dict[Any, list[Spoken]]:
+        if not self.stated:
+            return {}
+        letters = self.answer_by == "letter"
+        requests = []
+        for key, questions in asked.items():
+            for question in questions:
+                answers = [views[key].answers[index] for index in question.order]
+                seed = seed_of(self.speech.seed, views[key].key, question.text)
+                requests.append((question.text, seed, answer_parser(answers, letters=letters)))
+        spoken = iter(self._language.speak(requests))
+        return {key: [next(spoken) for _ in questions] for key, questions in asked.items()}
+
+    def _combine(self, questions: Sequence[Question], shares: Sequence[Mapping[int, float]], count: int) -> _Found:
+        normal: list[list[float]] = []
+        mass = 0.0
+        for found in shares:
+            logps = [found[answer] for answer in sorted(found)]
+            whole = log_sum(logps)
+            lost = next((share for share in (*logps, whole) if not math.isfinite(share)), None)
+            if lost is not None:
+                why = "no probability at all" if lost == -math.inf else f"a log-prob of {lost}"
+                return _Found(problem=(VerdictStatus.ABSTAIN, f"the model gives an answer {why}"))
+            normal.append([share - whole for share in logps])
+            mass += math.exp(whole)
+        combined, evidence = combine([question.order for question in questions], normal, count, self.average)
+        return _Found(combined, {**evidence, "mass": mass / len(shares)})
 
     def save(self, folder: str | Path) -> None:
         """Write ``judge.json`` and the model; ``llm:path=FOLDER`` reads them back."""
@@ -205,43 +346,33 @@ class LLMJudge:
         (folder / "judge.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
 
 
-def _combine(
-    orders: Sequence[Sequence[int]], scores: Sequence[Sequence[float]], owners: Sequence[Sequence[int]]
-) -> tuple[tuple[float, ...], dict[str, Any]]:
-    """Sum forms, normalise in each order, average over the orders, normalise."""
-    count = len(orders[0])
-    by_order: list[tuple[float, ...]] = []
-    masses = []
-    for numbers, owner in zip(scores, owners, strict=True):
-        mass = [0.0] * count
-        top = max(numbers)
-        if not math.isfinite(top):
-            return (), {"reason": f"the model gives the answers a log-prob of {top}"}
-        for number, answer in zip(numbers, owner, strict=True):
-            mass[answer] += math.exp(number - top)
-        if min(mass) <= 0.0:
-            return (), {"reason": "the model gives an answer no probability at all"}
-        masses.append(sum(mass) * math.exp(top))
-        by_order.append(normalise([math.log(share) for share in mass]))
-    mean = normalise([sum(column) / len(by_order) for column in zip(*by_order, strict=True)])
-    choices = {max(range(count), key=logps.__getitem__) for logps in by_order}
-    evidence = {
-        "orders": [{"order": list(order), "logps": list(logps)} for order, logps in zip(orders, by_order, strict=True)],
-        "order_consistent": len(choices) == 1,
-        "mass": sum(masses) / len(masses),
-    }
-    return mean, evidence
+def _check_words(**given: tuple[str, Any]) -> None:
+    """Refuse a value that is none of its words; specs are checked before, calls from Python are not."""
+    for name, (value, words) in given.items():
+        if value not in get_args(words):
+            raise ConfigError(f"{name}={value!r}: write {' or '.join(get_args(words))}")
 
 
 def llm_judge(
     *,
     model: str | dict[str, Any] | None = None,
     path: str | None = None,
-    prompt: str = "answer",
+    prompt: str | None = None,
     answer_by: AnswerBy | None = None,
-    cue: str = "Answer:",
-    reads: str = "evidence",
-    stated: bool = False,
+    cue: str | None = None,
+    reads: str | None = None,
+    average: Average | None = None,
+    compare: Compare | None = None,
+    any_case: bool | None = None,
+    stated: bool | None = None,
+    rationale: Count | None = None,
+    reserve: Annotated[int, Field(ge=1)] | None = None,
+    thinking: Count | None = None,
+    temperature: Annotated[float, Field(ge=0)] | None = None,
+    seed: int = 0,
+    decide_by: Channel | None = None,
+    logps_after: Moment | None = None,
+    backend: str = "",
 ) -> LLMJudge:
     """The judge that a spec names: ``llm:model=smollm2``, or ``llm:path=DIR`` for one that was saved.
 
@@ -250,11 +381,35 @@ def llm_judge(
     """
     if (model is None) == (path is None):
         raise ConfigError("an llm judge needs either model=NAME (such as smollm2) or path=FOLDER of a saved judge")
+    options = {
+        "prompt": prompt,
+        "answer_by": answer_by,
+        "cue": cue,
+        "reads": reads,
+        "average": average,
+        "compare": compare,
+        "any_case": any_case,
+        "stated": stated,
+        "rationale": rationale,
+        "reserve": reserve,
+        "thinking": thinking,
+        "temperature": temperature,
+        "decide_by": decide_by,
+        "logps_after": logps_after,
+    }
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if path is None:
         assert model is not None
-        opened = open_model(model, share=True)
-        return LLMJudge(opened, prompt, answer_by=answer_by, cue=cue, reads=reads, stated=stated)
-    folder = Path(path)
+        if reads is not None:
+            JudgePrompt(prompt or "answer").check_reads(reads)
+        return LLMJudge(open_model(model, share=True), **given, seed=seed, backend=backend)
+    if given:
+        raise ConfigError(f"'{next(iter(given))}' does not go with path=: a saved judge has options of its own")
+    judge = _saved(Path(path), backend)
+    return judge.with_model(judge.model, seed=seed) if judge.speech.temperature and seed else judge
+
+
+def _saved(folder: Path, backend: str) -> LLMJudge:
     try:
         config = json.loads((folder / "judge.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -265,4 +420,4 @@ def llm_judge(
     judge = LLMJudge(load_model(folder / "model"), **config)
     if judge.name != name:
         raise ConfigError(f"the judge in '{folder}' is {judge.name}, but was saved as {name}: files are mixed")
-    return judge
+    return judge.with_model(judge.model, backend=backend, report=judge.report) if backend else judge

@@ -7,6 +7,7 @@ another statement or a verdict.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from arena.protocols.errors import ConfigError, LanguageError, suggest
 from arena.protocols.inert import defuse, inert_line
 from arena.protocols.templates import Template
 
-__all__ = ["JudgePrompt", "labels_for", "shipped_prompts"]
+__all__ = ["JudgePrompt", "flat", "items_of", "labels_for", "open_prompt", "shipped_prompts"]
 
 NAMES = {
     "question": "the question",
@@ -49,6 +50,37 @@ def shipped_prompts() -> list[str]:
     return sorted(entry.name.removesuffix(".j2") for entry in folder.iterdir() if entry.name.endswith(".j2"))
 
 
+def open_prompt(source: str, names: Mapping[str, str], whose: str = "the judge's prompt") -> tuple[str, Template]:
+    """The text of a prompt, and the prompt as a template.
+
+    Args:
+        source: the name of a shipped template (``answer``), or a template text.
+        names: what it may name, each with a few words on what that is.
+        whose: prompt it is, for messages.
+
+    Raises:
+        ConfigError: no such template, a syntax error, or a name that is not among ``names``.
+    """
+    known = shipped_prompts()
+    if source in known:
+        source = (files("arena.judges") / "templates" / f"{source}.j2").read_text(encoding="utf-8")
+    elif not re.search(r"[\s{]", source):
+        raise ConfigError(f"'{source}' is no shipped prompt and no template text.{suggest(source, known)}")
+    try:
+        template = Template(source)
+    except LanguageError as error:
+        raise ConfigError(f"{whose}: {error}") from None
+    if unknown := sorted(template.names - names.keys()):
+        raise ConfigError(f"'{unknown[0]}' in {whose} is nothing that a judge knows.{suggest(unknown[0], names)}")
+    return source, template
+
+
+def items_of(view: JudgeView, reads: str) -> list[str]:
+    """Texts of all good quotes, and the words of the task field ``reads`` where the judge's role may see it."""
+    items = view.quotes()
+    return [*items, *view.fields[reads]] if reads in view.fields else items
+
+
 class JudgePrompt:
     """A template (`arena.protocols.templates`) with the names `NAMES`.
 
@@ -60,21 +92,34 @@ class JudgePrompt:
     """
 
     def __init__(self, source: str) -> None:
-        known = shipped_prompts()
-        if source in known:
-            source = (files("arena.judges") / "templates" / f"{source}.j2").read_text(encoding="utf-8")
-        elif not re.search(r"[\s{]", source):
-            raise ConfigError(f"'{source}' is no shipped prompt and no template text.{suggest(source, known)}")
-        try:
-            self.template = Template(source)
-        except LanguageError as error:
-            raise ConfigError(f"the judge's prompt: {error}") from None
-        self.source = source
+        self.source, self.template = open_prompt(source, NAMES)
         self.names = self.template.names
-        if unknown := sorted(self.names - NAMES.keys()):
-            raise ConfigError(
-                f"'{unknown[0]}' in the judge's prompt is nothing that a judge knows.{suggest(unknown[0], NAMES)}"
-            )
+
+    def check_reads(self, reads: str) -> None:
+        """Refuse the name of a task field that this prompt does not show.
+
+        Raises:
+            ConfigError: no items are named.
+        """
+        if "items" not in self.names:
+            raise ConfigError(f"reads={reads} is for a prompt that names 'items', and this one does not: leave it out")
+
+    def present(self, view: JudgeView, order: Sequence[int], reads: str) -> str:
+        """The prompt with some of the answers, without what was said for the others.
+
+        Args:
+            view: all that the judge may know.
+            order: task indices of the answers by presented place.
+            reads: task field whose words count as quoted items where the judge's role may see it.
+
+        Raises:
+            ConfigError: the template fails on these values.
+        """
+        if len(order) < len(view.answers):
+            said = [statement for statement in view.statements if statement.answer in (None, *order)]
+            view = dataclasses.replace(view, statements=said)
+        fields = {name: value for name, value in view.fields.items() if name not in ("question", "answers")}
+        return self.render(view, order, items_of(view, reads) if "items" in self.names else (), fields)
 
     def render(self, view: JudgeView, order: Sequence[int], items: Sequence[str], fields: Mapping[str, Any]) -> str:
         """The prompt with the answers in ``order`` (task indices by presented place).
@@ -96,7 +141,7 @@ class JudgePrompt:
                 place = dict(zip(order, labels_for(len(order)), strict=True))
                 names[name] = [_said(statement, place) for statement in view.statements]
             else:
-                names[name] = {inert_line(key): _flat(value) for key, value in fields.items()}
+                names[name] = {inert_line(key): flat(value) for key, value in fields.items()}
         return self.template(names)
 
 
@@ -114,9 +159,10 @@ def _said(statement: Statement, place: Mapping[int, str]) -> dict[str, Any]:
     }
 
 
-def _flat(value: Any) -> str:
+def flat(value: Any) -> str:
+    """A task field on one inert line: a list as its words, a mapping as ``name: value; ...``."""
     if isinstance(value, Mapping):
-        return "; ".join(f"{inert_line(str(key))}: {_flat(item)}" for key, item in value.items())
+        return "; ".join(f"{inert_line(str(key))}: {flat(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        return " ".join(_flat(item) for item in value)
+        return " ".join(map(flat, value))
     return _given(str(value))

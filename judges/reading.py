@@ -2,11 +2,14 @@
 
 The last bits of a matrix product depend on its shape. Small networks therefore work on tiles of a fixed number of rows,
 each row padded at the end to a length that depends on itself alone; large ones take one prompt at a time, which on a
-CPU costs next to nothing. Padding comes after everything that is read, so causal attention needs no mask.
+CPU costs next to nothing, and go on from its keys and values where a continuation is longer than a token. Padding comes
+after everything that is read, so causal attention needs no mask.
 """
 
 from __future__ import annotations
 
+import copy
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +17,10 @@ import torch
 from torch import Tensor
 
 from arena.agents.models import Model
+from arena.judges.forms import Ids
 
 __all__ = ["NetworkReader", "last_hidden"]
 
-Ids = tuple[int, ...]
 SMALL = 2_000_000
 """Parameters below which a tile costs less than the overhead of its calls."""
 
@@ -42,9 +45,26 @@ class NetworkReader:
         small = sum(weight.numel() for weight in model.base.parameters()) < SMALL
         self.tile = tile or (128 if small else 1)
         self._round = 4 if self.tile > 1 else 1
+        base: Any = model.base
+        # Renamed in transformers 5; both names are in use.
+        names = inspect.signature(base.base_model.forward).parameters
+        self._cache_name = "cache" if "cache" in names else "past_key_values"
 
     def score(self, prompts: Sequence[Ids], continuations: Sequence[Sequence[Ids]]) -> list[list[float]]:
         """For each prompt the summed log-prob in nats of each of its continuations (at least one token each)."""
+        base: Any = self.model.base
+        base.eval()
+        with torch.inference_mode():
+            if self.tile > 1:
+                return self._tiled(prompts, continuations)
+            known: dict[tuple[Ids, tuple[Ids, ...]], list[float]] = {}
+            for prompt, options in zip(prompts, continuations, strict=True):
+                key = (prompt, tuple(options))
+                if key not in known:
+                    known[key] = self._alone(*key)
+            return [known[prompt, tuple(options)] for prompt, options in zip(prompts, continuations, strict=True)]
+
+    def _tiled(self, prompts: Sequence[Ids], continuations: Sequence[Sequence[Ids]]) -> list[list[float]]:
         found = [[0.0] * len(options) for options in continuations]
         needs: dict[Ids, list[tuple[int, int, int, int]]] = {}  # row -> (position, token, prompt, option)
         for number, (prompt, options) in enumerate(zip(prompts, continuations, strict=True)):
@@ -55,13 +75,32 @@ class NetworkReader:
         buckets: dict[int, list[Ids]] = {}
         for row in needs:
             buckets.setdefault(-(-len(row) // self._round) * self._round, []).append(row)
-        base: Any = self.model.base
-        base.eval()
-        with torch.inference_mode():
-            for length, rows in buckets.items():
-                for start in range(0, len(rows), self.tile):
-                    self._read(rows[start : start + self.tile], length, needs, found)
+        for length, rows in buckets.items():
+            for start in range(0, len(rows), self.tile):
+                self._read(rows[start : start + self.tile], length, needs, found)
         return found
+
+    def _alone(self, prompt: Ids, options: tuple[Ids, ...]) -> list[float]:
+        tails = {ids[:-1] for ids in options}
+        tails = {one for one in tails if not any(one != other and one == other[: len(one)] for other in tails)}
+        first_1V, cache = self._go_on(prompt, None, keep=tails != {()})
+        found = {}
+        for tail in sorted(tails):
+            # A cache grows when it is read from, and not all sorts can be cut back.
+            logps_TV = torch.cat([first_1V, self._go_on(tail, copy.deepcopy(cache))[0]]) if tail else first_1V
+            for ids in options:
+                if ids[:-1] == tail[: len(ids) - 1]:
+                    found[ids] = float(logps_TV[torch.arange(len(ids)), list(ids)].sum())
+        return [found[ids] for ids in options]
+
+    def _go_on(self, ids: Ids, cache: Any, *, keep: bool = True) -> tuple[Tensor, Any]:
+        """Log-probs (T, V) after each id, only the last one of a prompt, and the keys and values up to there."""
+        base: Any = self.model.base
+        given = {} if cache is None else {self._cache_name: cache}
+        out = base.base_model(input_ids=torch.tensor([ids], device=base.device), use_cache=keep, **given)
+        hidden_TH = out.last_hidden_state[0] if given else out.last_hidden_state[0, -1:]
+        logits_TV = base.get_output_embeddings()(hidden_TH).float()
+        return torch.log_softmax(logits_TV, dim=-1), out[self._cache_name] if keep else None
 
     def _read(
         self, rows: list[Ids], length: int, needs: dict[Ids, list[tuple[int, int, int, int]]], found: list[list[float]]

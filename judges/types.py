@@ -21,6 +21,11 @@ class Statement:
     text: str
     """Rendered by the engine, quotes marked; empty when the judge hears quotes only."""
     quotes: tuple[Quote, ...] = ()
+    said: str = field(default="", compare=False)
+    """The words themselves, for programs that run or parse them: hostile, never to be shown. Empty when the judge hears
+    quotes only."""
+    family: str = field(default="", compare=False)
+    """Family of the model that wrote it, where an audit of self-preference knows it; no prompt shows it."""
 
 
 @dataclass(slots=True)

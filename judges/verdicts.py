@@ -8,7 +8,7 @@ from typing import Any
 
 from arena.protocols.records import Verdict, VerdictStatus
 
-__all__ = ["FLOOR", "abstain", "certain", "decide", "normalise"]
+__all__ = ["FLOOR", "abstain", "certain", "decide", "normalise", "scored"]
 
 FLOOR = -30.0
 """Log-probability in nats of an answer that a verifier rules out: finite, so that margins and rewards stay finite."""
@@ -24,17 +24,56 @@ def normalise(scores: Sequence[float]) -> tuple[float, ...]:
 def decide(judge: str, logps: tuple[float, ...], evidence: Mapping[str, Any], stated: int | None = None) -> Verdict:
     """A scored verdict; a tie if the best two answers are exactly equal; abstain if a number is not finite."""
     if not all(map(math.isfinite, logps)):
-        return Verdict(VerdictStatus.ABSTAIN, judge, (), stated, {**evidence, "reason": "a log-prob is not finite"})
+        return abstain(judge, "a log-prob is not finite", evidence=evidence, stated=stated)
     tie = logps.count(max(logps)) > 1
     return Verdict(VerdictStatus.TIE if tie else VerdictStatus.SCORED, judge, logps, stated, evidence)
 
 
-def certain(judge: str, answer: int, count: int, stated: int | None = None) -> Verdict:
+def scored(
+    judge: str,
+    scores: Sequence[float],
+    evidence: Mapping[str, Any],
+    *,
+    scale: float = 1.0,
+    strengths: Sequence[float] | None = None,
+) -> Verdict:
+    """The verdict of a judge that says what each answer is worth by itself, or, given one score, the last statement.
+
+    The distribution over the answers is the softmax of their strengths: the model of Bradley and Terry for two, and the
+    first choice of Plackett and Luce for more. A single score is compared with nothing.
+
+    Args:
+        judge: name of the instrument.
+        scores: one an answer, in task order; or one alone, where there are no answers.
+        evidence: where they come from.
+        scale: nats that one unit of score is worth.
+        strengths: in nats, one an answer, where they are something else than ``scale * score``.
+    """
+    if not all(map(math.isfinite, scores)):
+        return abstain(judge, "a score is not finite", evidence=evidence)
+    if len(scores) == 1:
+        return Verdict(VerdictStatus.SCORED, judge, evidence=evidence, scores=tuple(scores))
+    strengths = [scale * score for score in scores] if strengths is None else strengths
+    verdict = decide(judge, normalise(strengths), evidence)
+    verdict.scores = tuple(scores)
+    return verdict
+
+
+def certain(
+    judge: str, answer: int, count: int, stated: int | None = None, *, evidence: Mapping[str, Any] | None = None
+) -> Verdict:
     """All probability on one of ``count`` answers, the others at `FLOOR`."""
     logps = tuple(0.0 if index == answer else FLOOR for index in range(count))
-    return Verdict(VerdictStatus.SCORED, judge, logps, stated)
+    return Verdict(VerdictStatus.SCORED, judge, logps, stated, evidence or {})
 
 
-def abstain(judge: str, reason: str, status: VerdictStatus = VerdictStatus.ABSTAIN) -> Verdict:
-    """No distribution, and why."""
-    return Verdict(status, judge, evidence={"reason": reason})
+def abstain(
+    judge: str,
+    reason: str,
+    status: VerdictStatus = VerdictStatus.ABSTAIN,
+    *,
+    evidence: Mapping[str, Any] | None = None,
+    stated: int | None = None,
+) -> Verdict:
+    """No distribution, and why; the reason stands in the evidence beside what was found nevertheless."""
+    return Verdict(status, judge, (), stated, {**(evidence or {}), "reason": reason})

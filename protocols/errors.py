@@ -11,7 +11,9 @@
     │       └── ResumeError       a run would continue under another config
     ├── BackendError              a model or server failed                    (also RuntimeError)
     ├── NumericalError            a number that must be finite is not         (also ArithmeticError)
-    └── SelfCheckError            training would start from a false premise   (also RuntimeError)
+    ├── SelfCheckError            training would start from a false premise   (also RuntimeError)
+    ├── UndecidedError            too many verdicts cannot be used            (also RuntimeError)
+    └── LeftError                 the person who judges has left              (also EOFError)
 
 User mistakes carry their way out in the message; everything else is a bug or a fault of the machine.
 """
@@ -28,12 +30,14 @@ __all__ = [
     "ConfigError",
     "Fault",
     "LanguageError",
+    "LeftError",
     "MissingExtraError",
     "NumericalError",
     "ResumeError",
     "SelfCheckError",
     "SourceError",
     "StoreError",
+    "UndecidedError",
     "UnknownNameError",
     "UserError",
     "suggest",
@@ -121,6 +125,14 @@ class NumericalError(ArenaError, ArithmeticError):
 
 class SelfCheckError(ArenaError, RuntimeError):
     """The step-0 check of a training run failed; nothing was trained."""
+
+
+class UndecidedError(ArenaError, RuntimeError):
+    """A judge decides so little that what rests on its verdicts would mean nothing."""
+
+
+class LeftError(ArenaError, EOFError):
+    """The person who judges has ended the input; what was judged is kept."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

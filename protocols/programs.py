@@ -45,6 +45,8 @@ class Outcome:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Plain JSON values, kept with the turn. Every check gives ``passed`` (bool) and ``score`` (0 to 1)."""
     error: str | None = None
+    unread: str = ""
+    """Of a check: why what was said could not be read, if that is why it did not pass. Judges decide nothing then."""
 
 
 class Tool(Protocol):

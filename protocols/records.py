@@ -188,6 +188,9 @@ class Verdict:
     """The answer that the judge stated in words, kept apart from the distribution."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """What the numbers come from: log-probs per presentation order, raw text, reason of failure."""
+    scores: tuple[float, ...] = ()
+    """What each answer is worth by itself, before they are compared (reward models, rubrics, verifiers); where there
+    are no answers, one number: what the last statement is worth. Empty if the judge compares only."""
 
     @property
     def decidable(self) -> bool:
@@ -197,7 +200,7 @@ class Verdict:
     @property
     def choice(self) -> int | None:
         """Index of the winning answer; None for a tie or an undecidable verdict."""
-        if self.status is not VerdictStatus.SCORED:
+        if self.status is not VerdictStatus.SCORED or not self.logps:
             return None
         return max(range(len(self.logps)), key=self.logps.__getitem__)
 
@@ -205,10 +208,9 @@ class Verdict:
         """1 if the answer won, 0 if another did, 0.5 for a tie.
 
         Raises:
-            ValueError: the verdict is not decidable.
+            ValueError: the verdict is not decidable, or there were no answers.
         """
-        if not self.decidable:
-            raise ValueError(f"a verdict with status {self.status} has no score")
+        self._check_compares("score")
         choice = self.choice
         return 0.5 if choice is None else float(choice == answer)
 
@@ -216,12 +218,23 @@ class Verdict:
         """log p(answer) - log p(best other), in nats.
 
         Raises:
-            ValueError: the verdict is not decidable.
+            ValueError: the verdict is not decidable, or there were no answers.
         """
-        if not self.decidable:
-            raise ValueError(f"a verdict with status {self.status} has no margin")
+        self._check_compares("margin")
         others = [logp for index, logp in enumerate(self.logps) if index != answer]
         return self.logps[answer] - max(others)
+
+    def worth(self, answer: int | None) -> float | None:
+        """What an answer is worth by itself, or the only thing that was scored; None where the judge does not say."""
+        if len(self.scores) == 1 and not self.logps:
+            return self.scores[0]
+        return self.scores[answer] if answer is not None and self.scores else None
+
+    def _check_compares(self, what: str) -> None:
+        if not self.decidable:
+            raise ValueError(f"a verdict with status {self.status} has no {what}")
+        if not self.logps:
+            raise ValueError(f"a verdict without answers has no {what}")
 
 
 @dataclass(slots=True)

@@ -44,7 +44,8 @@ class Spec:
 def parse_spec(value: str | Mapping[str, Any] | Spec) -> Spec:
     """Read ``kind:key=value,...`` or ``{kind: ..., ...}``.
 
-    Values are read by `arena.protocols.documents.read_value`; commas inside of quotes are part of a text.
+    Values are read by `arena.protocols.documents.read_value`; commas inside of quotes are part of a text, and those
+    inside of brackets part of a list or mapping: ``panel:judges=[exact, "match"],rule=mean``.
 
     Raises:
         ConfigError: the text is not of that form.
@@ -67,21 +68,46 @@ def parse_spec(value: str | Mapping[str, Any] | Spec) -> Spec:
             raise ConfigError(f"{item!r} in {value!r} is not key=value (a text with commas goes in quotes)")
         if key.strip() in args:
             raise ConfigError(f"'{key.strip()}' is given twice in {value!r}")
-        args[key.strip()] = read_value(text)
+        text = text.strip()
+        args[key.strip()] = read_value(text, nested=_closing(text, 0) == len(text))
     return Spec(kind.strip(), args)
 
 
 _ITEM = re.compile(r"""([^=,]*=\s*(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*")\s*|[^,]*)(,|\Z)""", re.S)
+_BEFORE = re.compile(r"[^=,]*=\s*")
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"\\]|\\.)*\"""", re.S)
+_AFTER = re.compile(r"\s*(,|\Z)")
 
 
 def _items(text: str) -> Iterator[str]:
-    """The parts between commas that stand outside of quotes."""
+    """The parts between commas that stand outside of quotes and brackets."""
     start, more = 0, bool(text)
     while more:
         found = _ITEM.match(text, start)
         assert found is not None  # its second branch matches whatever comes
-        yield found[1]
-        start, more = found.end(), found[2] == ","
+        end, after = found.end(1), found
+        value = _BEFORE.match(text, start)
+        closed = None if value is None else _closing(text, value.end())
+        if closed is not None and (comma := _AFTER.match(text, closed)):
+            end, after = closed, comma
+        yield text[start:end]
+        start, more = after.end(), after[0].endswith(",")
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the list or mapping that begins at ``start`` has ended; None if none begins or it does not end."""
+    if text[start : start + 1] not in ("[", "{"):
+        return None
+    open_brackets, place = 0, start
+    while place < len(text):
+        if quoted := _QUOTED.match(text, place):
+            place = quoted.end()
+            continue
+        open_brackets += (text[place] in "[{") - (text[place] in "]}")
+        place += 1
+        if not open_brackets:
+            return place
+    return None
 
 
 @dataclass(slots=True)
@@ -90,6 +116,8 @@ class _Entry(Generic[T]):
     summary: str
     heavy: bool = False
     needs: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
+    nests: tuple[str, ...] = ()
 
     def load(self) -> Callable[..., T]:
         if isinstance(self.factory, str):
@@ -116,7 +144,17 @@ class Registry(Generic[T]):
             importlib.import_module(home)
         return self._own
 
-    def lazy(self, name: str, path: str, summary: str, *, heavy: bool = False, needs: tuple[str, ...] = ()) -> None:
+    def lazy(
+        self,
+        name: str,
+        path: str,
+        summary: str,
+        *,
+        heavy: bool = False,
+        needs: tuple[str, ...] = (),
+        aside: tuple[str, ...] = (),
+        nests: tuple[str, ...] = (),
+    ) -> None:
         """Name a factory by import path ``package.module:attribute`` without importing it.
 
         Args:
@@ -125,14 +163,25 @@ class Registry(Generic[T]):
             summary: one line for listings.
             heavy: importing it loads torch; `check` does not, and knows no more than ``needs``.
             needs: arguments that a spec must give.
+            aside: arguments that do not decide what comes out (`identity`).
+            nests: arguments that hold specs of this registry, somewhere in a list or mapping.
         """
-        self._own[name] = _Entry(path, summary, heavy, needs)
+        self._own[name] = _Entry(path, summary, heavy, needs, aside, nests)
 
-    def register(self, name: str, *, summary: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
-        """Decorator: the function builds what ``name`` stands for; its keyword arguments are the spec's."""
+    def register(
+        self, name: str, *, summary: str, aside: tuple[str, ...] = (), nests: tuple[str, ...] = ()
+    ) -> Callable[[Callable[..., T]], Callable[..., T]]:
+        """Decorator: the function builds what ``name`` stands for; its keyword arguments are the spec's.
+
+        Args:
+            name: kind in specs.
+            summary: one line for listings.
+            aside: arguments that do not decide what comes out (`identity`).
+            nests: see `lazy`.
+        """
 
         def add(factory: Callable[..., T]) -> Callable[..., T]:
-            self._own[name] = _Entry(factory, summary)
+            self._own[name] = _Entry(factory, summary, aside=aside, nests=nests)
             return factory
 
         return add
@@ -187,6 +236,43 @@ class Registry(Generic[T]):
             fit_arguments(factory, spec.args, f"{self.sort} '{spec.kind}'")
         elif missing := [name for name in entry.needs if name not in spec.args]:
             raise self._lacks(spec, missing[0])
+
+    def identity(self, spec: str | Mapping[str, Any]) -> str | dict[str, Any]:
+        """``spec`` without what does not decide results, such as what may be spent and where answers are kept.
+
+        A run may be resumed with other specs of the same identity. Specs inside of specs lose it, too; those that can
+        hold some have an identity in the long form, ``{kind: ..., ...}``.
+
+        Raises:
+            ConfigError: it is no spec.
+        """
+        kind, args = (parsed := parse_spec(spec)).kind, parsed.args
+        entry = self._entries.get(kind)
+        aside = args.keys() & entry.aside if entry is not None else set()
+        if entry is not None and entry.nests:
+            kept_args = {name: value for name, value in args.items() if name not in aside}
+            return {"kind": kind} | {
+                name: self._identities(value) if name in entry.nests else value for name, value in kept_args.items()
+            }
+        if not isinstance(spec, str):
+            return {name: value for name, value in spec.items() if name not in aside}
+        if not aside:
+            return spec
+        kept = [item for item in _items(spec.partition(":")[2]) if item.partition("=")[0].strip() not in aside]
+        return f"{kind}:{','.join(kept)}" if kept else kind
+
+    def _identities(self, value: Any) -> Any:
+        """A value with an identity in place of every spec."""
+        if isinstance(value, str):
+            return self.identity(value) if value.partition(":")[0].strip() in self else value
+        if isinstance(value, list | tuple):
+            return [self._identities(item) for item in value]
+        if not isinstance(value, Mapping):
+            return value
+        if "kind" in value:
+            return self.identity(value)
+        # Pairs, since a name may be a spec as well, whose identity need not be a text.
+        return [[self._identities(name), self._identities(item)] for name, item in value.items()]
 
     def _fit(self, spec: Spec, parameters: Mapping[str, inspect.Parameter], context: Collection[str]) -> None:
         open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())

@@ -123,8 +123,9 @@ class BestOfFile(_File):
     by: Name | None = None
     """Role that rates them: a judge (as if the candidate had been said) or a checker."""
     value: float | str
-    """Expression that is largest for the best candidate: over ``margin``, ``p`` and ``won`` (a judge), ``passed`` and
-    ``score`` (a checker), ``words``, ``bad_quotes`` and the fields of its ``output``. The first of equals is taken."""
+    """Expression that is largest for the best candidate: over ``margin``, ``p``, ``won`` and ``score`` (a judge),
+    ``passed`` and ``score`` (a checker), ``words``, ``bad_quotes`` and the fields of its ``output``. The first of
+    equals is taken."""
 
 
 class NodeFile(_File):
@@ -239,9 +240,9 @@ class RewardFile(_File):
         Annotated[float | str, Tag("plain")] | Annotated[dict[Name, float | str], Tag("mapping")],
         Discriminator(_shape),
     ]
-    """Expression over ``margin``, ``p``, ``won``, ``correct`` (of the verdict), ``NODE.field`` and params; with
-    ``pay: turn`` also ``words``, ``tokens``, ``bad_quotes``, ``ok`` and the fields of the turn's ``output``. Or role ->
-    expression."""
+    """Expression over ``margin``, ``p``, ``won``, ``correct``, ``score`` (of the verdict), ``NODE.field`` and params;
+    with ``pay: turn`` also ``words``, ``tokens``, ``bad_quotes``, ``ok`` and the fields of the turn's ``output``. Or
+    role -> expression."""
     pay: str = "end"
     """``end``: every turn earns the final value (high level); ``each_turn``: a turn earns the change it made in the
     verdict; ``next``: a turn earns the value when the named node has run next (low level); ``turn``: a turn earns

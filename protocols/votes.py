@@ -96,13 +96,28 @@ def combine_verdicts(verdicts: Sequence[Verdict | None], rule: Rule, name: str) 
     if not decided:
         return Verdict(VerdictStatus.ABSTAIN, name, evidence={"rule": rule, "statuses": statuses})
     answers = len(decided[0].logps)
+    scores = _mean_scores(decided)
+    if not answers:
+        # Scores of one thing can be averaged; there is nothing to vote on.
+        status = VerdictStatus.SCORED if rule == "mean" and scores else VerdictStatus.ABSTAIN
+        kept = scores if status is VerdictStatus.SCORED else ()
+        return Verdict(status, name, evidence={"rule": rule, "statuses": statuses}, scores=kept)
     if rule == "mean":
         combined = _mean_verdict([verdict.logps for verdict in decided], name)
+        combined.scores = scores
     else:
         choices = [verdict.choice if verdict is not None else None for verdict in verdicts]
         combined = vote_verdict(choices, answers, rule, name)
     combined.evidence = {"rule": rule, **combined.evidence, "statuses": statuses}
     return combined
+
+
+def _mean_scores(verdicts: Sequence[Verdict]) -> tuple[float, ...]:
+    """What the answers are worth on average; empty where a judge does not say."""
+    scores = [verdict.scores for verdict in verdicts]
+    if not all(scores) or len({*map(len, scores)}) > 1:
+        return ()
+    return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
 
 
 def _mean_verdict(logps: Sequence[Sequence[float]], name: str) -> Verdict:

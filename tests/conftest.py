@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import tempfile
@@ -33,3 +34,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_configure(config: pytest.Config) -> None:
     """Markers are known here and not in pyproject.toml, so that the tests also run beside an installed wheel alone."""
     config.addinivalue_line("markers", "slow: takes more than a few seconds; run by default, left out by -m 'not slow'")
+    config.addinivalue_line("markers", "vllm: needs vLLM, and is skipped where that is not installed (make test-vllm)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs vLLM where there is none."""
+    if importlib.util.find_spec("vllm") is None:
+        for item in items:
+            if item.get_closest_marker("vllm"):
+                item.add_marker(pytest.mark.skip(reason="needs vLLM: make test-vllm"))

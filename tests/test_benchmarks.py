@@ -3,17 +3,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "engine.py"
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=True, cwd=SCRIPT.parents[1]
-    )
+def run(script, *arguments):
+    command = [sys.executable, str(BENCHMARKS / script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=BENCHMARKS.parent)
 
 
 def test_the_engine_benchmark_ends_with_the_promised_json():
-    result = json.loads(run("--json", "--quick", "--repeats", "1", "--only", "arena").stdout.splitlines()[-1])
+    result = json.loads(
+        run("engine.py", "--json", "--quick", "--repeats", "1", "--only", "arena").stdout.splitlines()[-1]
+    )
     assert set(result) == {"debates_per_second", "critical_path_ratio", "peers"}
     assert result["peers"] == {}
     assert result["debates_per_second"] > 0
@@ -21,10 +24,46 @@ def test_the_engine_benchmark_ends_with_the_promised_json():
 
 
 def test_the_rollout_benchmark_ends_with_the_promised_json():
-    script = SCRIPT.parent / "rollout.py"
-    command = [sys.executable, str(script), "--json", "--quick", "--repeats", "1", "--model", "tiny"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=SCRIPT.parents[1])
-    result = json.loads(done.stdout.splitlines()[-1])
-    assert set(result) == {"vs_generate_per_turn", "vs_one_batched_generate", "models"}
+    result = rollout("--only", "hf", "--model", "tiny")
+    assert set(result) == {"vs_generate_per_turn", "vs_one_batched_generate", "models", "vllm"}
     assert set(result["models"]) == {"tiny"}
     assert result["vs_generate_per_turn"] > 0
+    assert result["vllm"] == {"arena_over_engine": None}
+
+
+def test_the_audit_benchmark_ends_with_the_promised_json():
+    result = json.loads(run("audit.py", "--json", "--seeds", "1", "--n", "40").stdout.splitlines()[-1])
+    assert set(result) == {"inside", "of", "width", "seconds"}
+    assert set(result["inside"]) == {"accuracy", "position_bias", "length_bias", "self_preference"}
+
+
+@pytest.mark.slow
+@pytest.mark.vllm
+def test_the_rollout_benchmark_measures_arena_over_the_bare_engine():
+    result = rollout("--only", "vllm")
+    assert result["models"] == {}
+    assert result["vs_generate_per_turn"] is None
+    assert result["vllm"]["arena_over_engine"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.vllm
+def test_the_check_of_a_gpu_passes_on_a_cpu_but_for_sleep():
+    found = json.loads(run("gpu_check.py", "--cpu", "--json").stdout.splitlines()[-1])
+    assert found["ok"]
+    assert [check["status"] for check in found["checks"]] == ["pass"] * 4 + ["skipped", "pass"]
+
+
+def test_the_check_of_a_gpu_says_what_it_needs_where_there_is_none():
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    done = subprocess.run([sys.executable, BENCHMARKS / "gpu_check.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no CUDA device" in done.stderr
+    assert done.stdout == ""
+
+
+def rollout(*arguments):
+    return json.loads(run("rollout.py", "--json", "--quick", "--repeats", "1", *arguments).stdout.splitlines()[-1])

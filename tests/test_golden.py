@@ -10,24 +10,7 @@ import torch
 
 HERE = Path(__file__).parent
 DOCUMENT = json.loads((HERE / "data" / "vectors_public.json").read_text())
-READY = {
-    "adaptive_kl",
-    "bt_mle",
-    "dapo",
-    "dr_grpo",
-    "group_advantages",
-    "grpo",
-    "gspo",
-    "kl_estimator",
-    "kl_exact",
-    "ppo_policy",
-    "sft",
-    "sft_logits",
-    "whiten",
-    "wilson",
-}
-# The overlong penalty of DAPO is not there yet.
-CASES = [case for case in DOCUMENT["cases"] if case["algo"] in READY and "overlong" not in case["options"]]
+CASES = DOCUMENT["cases"]
 
 
 @pytest.fixture(scope="module")

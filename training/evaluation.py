@@ -1,7 +1,8 @@
 """What training came to, on held-out tasks: judge accuracy by arm, cross-play of generations, exploitability.
 
-Every game goes through the same engine and store as any other run. The judge here is the one that rewarded training;
-accuracy is therefore measured against the labels, which no debater and no judge was shown.
+Every game goes through the same engine and store as any other run. Who judges here is the judge that measures, not the
+one that rewarded training; what the latter makes of the trained policies' debates stands beside it. A policy that has
+learned to please one judge shows as a gap between the two.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any
 
 from arena.agents.types import Agent
 from arena.engine import Engine, Plan
+from arena.judging import deciding_nodes, judge_episodes
 from arena.protocols import Protocol, load_protocol
+from arena.protocols.errors import UndecidedError
 from arena.protocols.records import Episode, Task
 from arena.ratings import CrossPlay, Rating
 from arena.running import (
@@ -31,6 +34,7 @@ from arena.store import RunHandle
 from arena.tournament import entered, matches_of, pairing_plans, standings_of
 from arena.training.recipe import Arm
 from arena.training.selfplay import Generation, Listener, World, build_agent
+from arena.undecided import UndecidedLimit
 
 __all__ = ["ArmResult", "Results", "evaluate"]
 
@@ -43,14 +47,23 @@ class ArmResult:
     bad_quotes: float
     """Share of turns whose quote was fabricated or repeated."""
     protocol: str
+    rewarding: Accuracy | None = None
+    """Accuracy of the judge that rewarded training, on the same debates; for arms of trained policies."""
 
     def plain(self) -> dict[str, Any]:
         """For ``--json``."""
-        interval = self.accuracy.interval
-        row: dict[str, Any] = {"accuracy": None, "low": None, "high": None, "n": 0}
-        if interval is not None:
-            row = {"accuracy": interval.value, "low": interval.low, "high": interval.high, "n": interval.n}
-        return row | {"decidable": self.accuracy.decidable, "undecidable": dict(self.accuracy.undecidable)}
+        row = _plain(self.accuracy)
+        if self.rewarding is not None:
+            row["training_judge"] = _plain(self.rewarding)
+        return row
+
+
+def _plain(measured: Accuracy) -> dict[str, Any]:
+    interval = measured.interval
+    row: dict[str, Any] = {"accuracy": None, "low": None, "high": None, "n": 0}
+    if interval is not None:
+        row = {"accuracy": interval.value, "low": interval.low, "high": interval.high, "n": interval.n}
+    return row | {"decidable": measured.decidable, "undecidable": dict(measured.undecidable)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +104,17 @@ class _Stage:
             }
         )
         keyed = [replace(plan, key=f"{stage}/{plan.key}") for plan in plans]
-        return play_stored(engine, keyed, self.run, stage)
+        judge = self.world.recipe.evaluation.judge or self.world.recipe.judge
+        limit = UndecidedLimit(judge.max_undecidable)
+        episodes = play_stored(engine, keyed, self.run, stage, limit=limit)
+        if limit.passed:
+            key = "judge" if self.world.recipe.evaluation.judge is None else "evaluation.judge"
+            raise UndecidedError(
+                f"{stage}: too many verdicts cannot be used ({key}.max_undecidable is {judge.max_undecidable:g}): "
+                f"{limit.found}. Take another judge or mend what it is asked; or raise the limit "
+                f"({key}.max_undecidable=...), and go on by --resume"
+            )
+        return episodes
 
     def lineup(self, generation: Generation, roles: tuple[str, ...]) -> dict[str, Agent]:
         key = (generation.name, roles)
@@ -112,14 +135,14 @@ def evaluate(
     """Measure the generations as the recipe's ``evaluation`` says.
 
     Args:
-        world: tasks and judge.
+        world: tasks and judges.
         generations: snapshots, generation 0 first.
         run: where the games are stored; games that are there are not played again.
         on_event: receives progress.
         label: prefix of the stages in the store.
         arms: other arms than the recipe's.
     """
-    recipe, stage = world.recipe, _Stage(world, run, on_event, label)
+    recipe, stage = world.recipe, _Stage(world.measuring(), run, on_event, label)
     config = recipe.evaluation
     tasks = list(world.tasks.test)[: config.tasks]
     record_tasks(run, tasks)
@@ -129,9 +152,10 @@ def evaluate(
         for row, lineup in _lineups(name, arm, protocol, generations, stage).items():
             key = f"{label}arm/{row}"
             episodes = stage.play(protocol, key, balanced_plans("", protocol, tasks, lineup, both=True))
-            results[row] = ArmResult(
-                accuracy(episodes, {t.id: t for t in tasks}), bad_quote_share(episodes), protocol.name
-            )
+            by_id = {task.id: task for task in tasks}
+            rewarding = _rewarding(world, arm, protocol, episodes, by_id)
+            measured = accuracy(episodes, by_id)
+            results[row] = ArmResult(measured, bad_quote_share(episodes), protocol.name, rewarding)
     protocol = load_protocol(recipe.protocol, recipe.params)
     record_protocol(run, protocol)
     ratings, cross, note = _tournament(protocol, tasks[: config.tournament], generations, stage)
@@ -151,6 +175,30 @@ def _lineups(
     if arm.lineup == "last":
         return {name: stage.lineup(generations[-1], roles)}
     return {name: dict.fromkeys(roles, build_agent(arm.lineup, stage.world))}
+
+
+def _rewarding(
+    world: World, arm: Arm, protocol: Protocol, episodes: Sequence[Episode], tasks: Mapping[str, Task]
+) -> Accuracy | None:
+    """What the judge that rewarded training makes of debates of trained policies, if it is another than measures."""
+    if world.judge.name == world.measures.name or arm.lineup not in ("last", "generations"):
+        return None
+    node = _rejudged_node(protocol)
+    if node is None:
+        return None
+    verdicts = judge_episodes(protocol, world.judge, episodes, tasks, node)
+    told = [
+        replace(episode, verdicts={node: verdict} if episode.error is None else {})
+        for episode, verdict in zip(episodes, verdicts, strict=True)
+    ]
+    return accuracy(told, tasks)
+
+
+def _rejudged_node(protocol: Protocol) -> str | None:
+    """The judge node that decides last, if transcripts can be judged again from there; None if a vote does."""
+    last = deciding_nodes(protocol)[-1]
+    outer = protocol.nodes[last].scope in (None, protocol.scope)
+    return last if outer and last in protocol.judge_nodes else None
 
 
 def _tournament(

@@ -216,7 +216,8 @@ def train_llm_judge(
         if progress and (step + 1) % 20 == 0:
             progress(step + 1, steps, {"loss": float(loss.detach())})
     report: dict[str, Any] = {"loss": round(float(loss.detach()), 4), "steps": steps, "seed": seed}
-    judge = LLMJudge(model, prompt, answer_by="text", reads=evidence_field)
+    # Rewards are margins: the mean of log-probs keeps them as far apart as the model does.
+    judge = LLMJudge(model, prompt, answer_by="text", reads=evidence_field, average="logps")
     if test:
         measured = _Quiz(test, model, template, evidence_field, size, drop, rng)
         views, right = measured.views(max(1, 2048 // len(test)))

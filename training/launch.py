@@ -1,7 +1,8 @@
 """From a recipe to everything it makes: judge, policies, measurements, store and ``results.json``.
 
 OUT/config.json        recipe as resolved, seed
-OUT/judge/             the judge, if the recipe trained it
+OUT/judge/             the judge that rewards, if the recipe trained it
+OUT/evaluation_judge/  the same of the judge that measures
 OUT/metrics.jsonl      one row a logged step
 OUT/generations/genK/  model folders, loadable by transformers
 OUT/checkpoint.pt      state after the last finished generation
@@ -17,7 +18,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import torch
 
 from arena.judges.classifier import ClassifierJudge
 from arena.judges.llm import LLMJudge
+from arena.judges.types import Judge
 from arena.protocols import load_protocol
 from arena.ratings import CrossPlay
 from arena.records_json import finite
@@ -32,10 +34,14 @@ from arena.running import fingerprint_tasks
 from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
 from arena.training.evaluation import Results, evaluate
-from arena.training.recipe import Arm, DemonstrationSource, Recipe
+from arena.training.recipe import Arm, DemonstrationSource, JudgeRecipe, Recipe
 from arena.training.selfplay import Listener, SelfPlay, Trained, World, build_world
 
-__all__ = ["Outcome", "launch"]
+__all__ = ["Outcome", "launch", "one_setting"]
+
+
+_NO_RESULT: dict[str, Any] = {"judge": {"max_undecidable"}, "evaluation": {"judge": {"max_undecidable"}}}
+"""Keys of a recipe that decide when to stop and nothing of what comes out; a resumed run may change them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,10 @@ class Outcome:
             "cross_play": _matrix(self.results.cross_play),
             "kl": self.trained.kl,
             "kl_peak": self.trained.kl_peak,
-            "judge": dict(self.world.judge_report),
+            "undecidable": self.trained.undecided,
+            "judge": {"name": self.world.judge.name, **self.world.judge_report},
+            "evaluation_judge": {"name": self.world.measures.name, **self.world.measures_report},
+            "same_judge": self.recipe.evaluation.same_judge,
             "seconds": dict(self.seconds),
         }
         if self.control is not None:
@@ -127,18 +136,18 @@ def launch(
     started = time.perf_counter()
     tasks = open_tasks(recipe.tasks, seed=seed)
     identity = {
-        "recipe": recipe.model_dump(mode="json"),
+        "recipe": recipe.model_dump(mode="json", exclude=_NO_RESULT),
         "seed": seed,
         "control": control,
         "protocol_fingerprints": {name: load_protocol(name, params).fingerprint for name, params in _protocols(recipe)},
         "tasks_fingerprint": fingerprint_tasks([*tasks.train, *tasks.test]),
     }
-    with Store.open(out) as store, _one_setting(recipe.threads):
+    with Store.open(out) as store, one_setting(recipe.threads):
         run = store.begin("train", identity, created=created, resume=resume)
         (out / "config.json").write_text(json.dumps(identity, indent=2) + "\n")
         world = build_world(recipe, seed, on_event)
-        if isinstance(world.judge, ClassifierJudge | LLMJudge) and recipe.judge.train is not None:
-            world.judge.save(out / "judge")
+        _save_judge(world.judge, recipe.judge, out / "judge")
+        _save_judge(world.measures, recipe.evaluation.judge, out / "evaluation_judge")
         trained = SelfPlay(world, out, on_event).run(resume=resume, started=started)
         ended = time.perf_counter()
         results = evaluate(world, trained.generations, run, on_event)
@@ -153,8 +162,14 @@ def launch(
     return outcome
 
 
+def _save_judge(judge: Judge, config: JudgeRecipe | None, folder: Path) -> None:
+    if config is not None and config.train is not None:
+        assert isinstance(judge, ClassifierJudge | LLMJudge)
+        judge.save(folder)
+
+
 @contextmanager
-def _one_setting(threads: int) -> Iterator[None]:
+def one_setting(threads: int) -> Iterator[None]:
     """Torch on a fixed number of threads, and what is loaded by now kept out of the garbage collector's way."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -172,9 +187,7 @@ def _control(world: World, trained: Trained, out: Path, run: RunHandle, on_event
     """The same policies from the same generation 0, moved by advantages that are dealt out at random."""
     recipe = world.recipe
     shuffled = recipe.self_play.model_copy(update={"shuffle_advantages": True})
-    twin = World(
-        recipe.model_copy(update={"self_play": shuffled}), world.seed, world.tasks, world.judge, world.judge_report
-    )
+    twin = replace(world, recipe=recipe.model_copy(update={"self_play": shuffled}))
 
     def relabelled(event: dict[str, Any]) -> None:
         on_event({**event, "run": "control"})

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from arena.protocols.documents import read_document, read_value, validate_model
-from arena.protocols.errors import ConfigError, suggest
+from arena.protocols.documents import Document, read_document, read_value, validate_model
+from arena.protocols.errors import ConfigError, SourceError, suggest
 from arena.training.learner_config import LearnerConfig, OptimizerConfig
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "SelfPlayRecipe",
     "WarmStart",
     "load_recipe",
+    "open_recipe",
     "recipes",
 ]
 
@@ -53,7 +54,7 @@ class Distractors(_Config):
 
 
 class JudgeRecipe(_Config):
-    """The judge that rewards and measures."""
+    """A judge, and how it is trained before anything else."""
 
     kind: str
     """A judge kind; see ``arena ls judges``."""
@@ -61,6 +62,9 @@ class JudgeRecipe(_Config):
     """Arguments of the kind's training on random evidence; absent: the judge is used as it is."""
     args: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the kind."""
+    max_undecidable: float = Field(0.2, ge=0, le=1)
+    """Training stops when a larger share of its verdicts cannot be used, in one step or as many as make 20; so does the
+    evaluation where it judges, in one of its stages."""
 
 
 class PolicyRecipe(_Config):
@@ -145,6 +149,11 @@ class Arm(_Config):
 class Evaluation(_Config):
     """Held-out measurement."""
 
+    judge: JudgeRecipe | None = None
+    """The judge that measures: another instrument than the one that rewards. If it is trained it has its own seed, so
+    that the same text makes a twin that no policy was trained against."""
+    same_judge: bool = False
+    """Let the judge that rewards measure as well, which cannot show that policies learned to please that one judge."""
     tasks: int = Field(600, ge=1)
     """Most held-out tasks."""
     arms: dict[str, Arm] = Field(default_factory=dict)
@@ -173,7 +182,7 @@ class Recipe(_Config):
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the protocol."""
     judge: JudgeRecipe
-    """Who rewards."""
+    """Who rewards; `evaluation.judge` measures."""
     distractors: Distractors | None = None
     """How wrong answers are chosen; absent: as the tasks have them."""
     policies: dict[str, PolicyRecipe] = Field(min_length=1)
@@ -246,6 +255,24 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] | Mapping[str
     """
     from arena.training.recipe_checks import check_recipe
 
+    document = open_recipe(name_or_path, overrides)
+    if isinstance(document.data, dict) and "trains" in document.data:
+        what = (
+            "this recipe trains a judge and not policies: give it to `arena train`, or load it with load_judge_recipe"
+        )
+        raise SourceError([document.fault(("trains",), what, key=True)])
+    recipe = validate_model(document, Recipe)
+    check_recipe(recipe, document)
+    return recipe
+
+
+def open_recipe(name_or_path: str | Path, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Document:
+    """The document of a recipe of any kind, with files that it names counted from its folder and overrides in place.
+
+    Raises:
+        SourceError: the file is no YAML mapping.
+        ConfigError: there is no such recipe, or an override is not of its form.
+    """
     path = Path(name_or_path)
     if path.suffix not in (".yaml", ".yml"):
         shipped = LIBRARY / f"{name_or_path}.yaml"
@@ -260,9 +287,7 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] | Mapping[str
     pairs = overrides.items() if isinstance(overrides, Mapping) else [_pair(text) for text in overrides]
     for key, value in pairs:
         document.change(tuple(key.split(".")), value)
-    recipe = validate_model(document, Recipe)
-    check_recipe(recipe, document)
-    return recipe
+    return document
 
 
 def _resolve(data: Any, folder: Path) -> None:

@@ -6,6 +6,7 @@ only where that is cheap.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ from arena.protocols.errors import ConfigError, Fault, SourceError, UnknownNameE
 from arena.protocols.registry import Spec, parse_spec
 from arena.tasks import TASKS
 from arena.training.learner_config import OptimizerConfig, inert_keys
-from arena.training.recipe import Arm, PolicyRecipe, Recipe, SpecLike
+from arena.training.recipe import Arm, JudgeRecipe, PolicyRecipe, Recipe, SpecLike
 from arena.training.trainers import TRAINERS
 
 __all__ = ["check_recipe"]
@@ -66,7 +67,8 @@ class _Checker:
     def check(self) -> None:
         recipe = self.recipe
         self.tasks()
-        self.judge()
+        self.judge(("judge",), recipe.judge)
+        self.evaluation_judge()
         main = self.protocol(("protocol",), recipe.protocol, recipe.params, ("params",))
         if main is not None:
             self.trained_protocol(main)
@@ -109,8 +111,7 @@ class _Checker:
         if asked.kind == "jsonl" and not Path(str(asked.args["path"])).is_file():
             self.add(("tasks",), f"there is no file '{asked.args['path']}'")
 
-    def judge(self) -> None:
-        judge, path = self.recipe.judge, ("judge",)
+    def judge(self, path: KeyPath, judge: JudgeRecipe) -> None:
         if judge.kind not in JUDGES:
             self.add((*path, "kind"), f"'{judge.kind}' is not a known judge.{suggest(judge.kind, JUDGES.names())}")
             return
@@ -133,6 +134,35 @@ class _Checker:
             what = f"judge '{judge.kind}' does not tell which classes are credible: use a classifier, or remove this"
             self.add(("distractors",), what, key=True)
 
+    def evaluation_judge(self) -> None:
+        """The judge that rewards training never reports the result, unless the recipe says that it may."""
+        config, rewards = self.recipe.evaluation, self.recipe.judge
+        if config.judge is None:
+            if not config.same_judge:
+                what = (
+                    "the judge that rewards must not report the result: name another one in evaluation.judge (the same "
+                    "text makes a twin with its own seed if it is trained), or write evaluation.same_judge: true"
+                )
+                self.add(("evaluation",) if self.has_evaluation() else (), what, key=True)
+            return
+        path: KeyPath = ("evaluation", "judge")
+        if config.same_judge:
+            self.add(("evaluation", "same_judge"), "it contradicts evaluation.judge: remove one of the two", key=True)
+        if "max_undecidable" in config.judge.model_fields_set:
+            self.add(
+                (*path, "max_undecidable"), "it stops trainings, and this judge only measures: remove it", key=True
+            )
+        self.judge(path, config.judge)
+        if config.judge.train is None and rewards.train is None and _same(config.judge, rewards):
+            what = (
+                f"this is the judge '{rewards.kind}' that rewards training: name another instrument, or remove it and "
+                "write same_judge: true"
+            )
+            self.add(path, what, key=True)
+
+    def has_evaluation(self) -> bool:
+        return self.document is None or self.document.has(("evaluation",))
+
     def agent(self, path: KeyPath, spec: SpecLike, others: Iterable[str] = (), sort: str = "") -> None:
         """``others`` are words of a ``sort`` that may stand in the agent's place."""
         try:
@@ -144,6 +174,13 @@ class _Checker:
         except ConfigError as error:
             meant = suggest(str(spec), others)
             self.add(path, str(error) + (meant if "Did you mean" in meant else ""))
+
+    def drawn_anew(self, path: KeyPath, spec: SpecLike, others: Iterable[str] = (), sort: str = "") -> None:
+        """An `agent` that takes part in rollouts: what it says must not be what it said in an earlier run."""
+        self.agent(path, spec, others, sort)
+        with contextlib.suppress(ConfigError):  # told by now
+            if "cache" in parse_spec(spec).args:
+                self.add(path, "training draws every turn anew, and none comes from a cache: remove 'cache'")
 
     def model(self, path: KeyPath, spec: Any) -> None:
         try:
@@ -241,7 +278,7 @@ class _Checker:
         complete = config is not None and config.steps > 0
         for index, mix in enumerate(config.demonstrations if config is not None else ()):
             path: KeyPath = ("warm_start", "demonstrations", index)
-            self.agent((*path, "agent"), mix.agent)
+            self.drawn_anew((*path, "agent"), mix.agent)
             protocol = self.other_protocol(path, mix.protocol, mix.params)
             if protocol is None:
                 complete = False
@@ -264,7 +301,7 @@ class _Checker:
             if whole and role not in filling:
                 self.add(("roles", role), self.unneeded(role), key=True)
             if not (isinstance(filler, str) and filler in self.recipe.policies):
-                self.agent(("roles", role), filler, self.recipe.policies, "a policy of this recipe")
+                self.drawn_anew(("roles", role), filler, self.recipe.policies, "a policy of this recipe")
 
     def unneeded(self, role: str) -> str:
         """Why nobody has to play a role."""
@@ -298,3 +335,7 @@ class _Checker:
     def inert(self, path: KeyPath, config: OptimizerConfig) -> None:
         for inside, what in inert_keys(config):
             self.add((*path, *inside), what, key=True)
+
+
+def _same(one: JudgeRecipe, other: JudgeRecipe) -> bool:
+    return (one.kind, one.args) == (other.kind, other.args)

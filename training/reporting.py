@@ -27,6 +27,11 @@ __all__ = ["training_section", "write_combined_report"]
 
 Plain = Mapping[str, Any]
 
+SAME_JUDGE = (
+    "The judge that rewarded training measured it as well (same_judge: true): these numbers cannot show that policies "
+    "learned to please that one judge."
+)
+
 
 def write_combined_report(path: Path, runs: Sequence[Path], *, title: str, created: str) -> Path:
     """One page about one or several training runs.
@@ -53,7 +58,8 @@ def write_combined_report(path: Path, runs: Sequence[Path], *, title: str, creat
     }
     lead = (
         "Debaters were trained by self-play under a judge, with a KL penalty to where they began, and measured on "
-        "held-out tasks. Accuracy is that of the judge against labels which neither debaters nor judge were shown."
+        "held-out tasks by another judge. Accuracy is that of the judge that measures, against labels which neither "
+        "debaters nor judge were shown."
     )
     return write_report(path, ReportData(title, lead, created, facts, config, sections))
 
@@ -105,15 +111,17 @@ def _facts(recipe: Recipe, results: Plain) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "seed": results["seed"],
         "tasks": str(recipe.tasks),
-        "judge": recipe.judge.kind,
+        "judge that rewards": results["judge"]["name"],
+        "judge that measures": results["evaluation_judge"]["name"],
         "episodes a step": recipe.self_play.tasks * recipe.self_play.group,
         "steps": recipe.self_play.steps * recipe.self_play.generations,
         "largest KL, nats a turn": round(results["kl_peak"], 2),
         "seconds to trained": round(results["seconds"]["trained"], 1),
         "seconds in all": round(results["seconds"]["total"], 1),
     }
-    if "accuracy" in results["judge"]:
-        facts["judge accuracy in its own training"] = round(results["judge"]["accuracy"], 3)
+    for title, key in (("rewards", "judge"), ("measures", "evaluation_judge")):
+        if "accuracy" in results[key]:
+            facts[f"accuracy of the judge that {title} in its own training"] = round(results[key]["accuracy"], 3)
     return facts
 
 
@@ -198,6 +206,12 @@ def _notes(results: Plain) -> list[str]:
     notes = [
         "Intervals are 95 %, clustered by task: both seat orders of a task and all debates about it stay together."
     ]
+    if results["same_judge"]:
+        notes.append(SAME_JUDGE)
+    trained = {name: row["training_judge"] for name, row in results["arms"].items() if "training_judge" in row}
+    known = [f"{name} {row['accuracy']:.1%}" for name, row in trained.items() if row["accuracy"] is not None]
+    if known:
+        notes.append(f"The judge that rewarded training is right on the same debates: {', '.join(known)}.")
     if results["note"]:
         notes.append(f"Ratings: {results['note']}.")
     if "control" in results:

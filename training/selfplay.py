@@ -16,7 +16,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from arena.agents.types import Agent
 from arena.engine import Engine, Plan
 from arena.judges.types import Judge
 from arena.protocols import load_protocol
-from arena.protocols.errors import ArenaError, BackendError, ConfigError
+from arena.protocols.errors import ArenaError, BackendError, ConfigError, UndecidedError
 from arena.protocols.files import writing
 from arena.protocols.records import Episode, Sampling, Task
 from arena.rewards import Payoff, pay
@@ -40,9 +40,10 @@ from arena.tasks import TaskSet, open_tasks
 from arena.training.advantages import assign_advantages, credit
 from arena.training.judge_training import build_judge
 from arena.training.learner import Learner
-from arena.training.recipe import DemonstrationSource, PolicyRecipe, Recipe
+from arena.training.recipe import DemonstrationSource, JudgeRecipe, PolicyRecipe, Recipe
 from arena.training.self_check import self_check
 from arena.training.sequences import TrainingSequence, sequences_of
+from arena.undecided import UndecidedWindow
 
 __all__ = ["Generation", "Listener", "SelfPlay", "Trained", "World", "build_world"]
 
@@ -58,12 +59,25 @@ class World:
     seed: int
     tasks: TaskSet
     judge: Judge
+    """Who rewards."""
     judge_report: Mapping[str, float]
     """Held-out figures of the judge's training; empty for a judge that was not trained."""
+    measures: Judge
+    """Who measures: another instrument, unless the recipe says ``same_judge``."""
+    measures_report: Mapping[str, float]
+    """The same of the judge that measures."""
+
+    def measuring(self) -> World:
+        """The world as it is measured: whatever asks for its judge gets the one that measures."""
+        return replace(self, judge=self.measures, judge_report=self.measures_report)
 
 
 def build_world(recipe: Recipe, seed: int, on_event: Listener) -> World:
-    """Tasks and judge of a recipe; the judge is trained first if the recipe says so."""
+    """Tasks and judges of a recipe; judges are trained first if the recipe says so.
+
+    Raises:
+        ConfigError: tasks that are trained on would be tested on, or the judge that rewards is the one that measures.
+    """
     tasks = open_tasks(recipe.tasks, seed=seed)
     if shared := {task.cluster for task in tasks.train} & {task.cluster for task in tasks.test}:
         raise ConfigError(
@@ -71,21 +85,29 @@ def build_world(recipe: Recipe, seed: int, on_event: Listener) -> World:
             f"hold some out: tasks: {{kind: jsonl, path: FILE, held_out: 0.2}}"
         )
 
-    def progress(step: int, of: int, metrics: Mapping[str, float]) -> None:
-        on_event({"event": "phase", "phase": "judge", "step": step, "of": of, **metrics})
+    def built(config: JudgeRecipe, stream: str) -> tuple[Judge, Mapping[str, float]]:
+        def progress(step: int, of: int, metrics: Mapping[str, float]) -> None:
+            on_event({"event": "phase", "phase": stream, "step": step, "of": of, **metrics})
 
-    judge, report = build_judge(
-        recipe.judge.kind,
-        recipe.judge.args,
-        recipe.judge.train,
-        tasks,
-        seed=derive_seed(seed, "judge") % 2**31,
-        progress=progress,
-    )
+        numbered = derive_seed(seed, stream) % 2**31
+        return build_judge(config.kind, config.args, config.train, tasks, seed=numbered, progress=progress)
+
+    judge, report = built(recipe.judge, "judge")
+    measures, measures_report = judge, report
+    if recipe.evaluation.judge is not None:
+        measures, measures_report = built(recipe.evaluation.judge, "evaluation judge")
+        if measures.name == judge.name:
+            raise ConfigError(
+                f"evaluation.judge is {judge.name}, the very instrument that rewards training: name another one, or "
+                "remove it and write evaluation.same_judge: true"
+            )
     if recipe.distractors is not None:
         wanted, draw = recipe.distractors, derive_seed(seed, "distractors") % 2**31
-        tasks = tasks.with_distractors(judge, train=wanted.train, test=wanted.test, seed=draw)
-    return World(recipe, seed, tasks, judge, report)
+        # Each judge is given the wrong answers that it finds credible itself.
+        learned = tasks.with_distractors(judge, train=wanted.train, test=wanted.test, seed=draw)
+        tested = tasks.with_distractors(measures, train=wanted.train, test=wanted.test, seed=draw)
+        tasks = TaskSet(tasks.name, learned.train, tested.test)
+    return World(recipe, seed, tasks, judge, report, measures, measures_report)
 
 
 def policy_agent(name: str, policy: Policy, recipe: PolicyRecipe) -> PolicyAgent:
@@ -133,6 +155,8 @@ class Trained:
     """Mean KL to the reference over the last tenth of each generation's steps, nats a turn; generation 0 first, 0."""
     kl_peak: float
     """Largest KL of any step."""
+    undecided: list[dict[str, Any]]
+    """`arena.undecided.Undecided` of each generation's verdicts; generation 1 first."""
     seconds: float
     """Wall time of judge, warm start and self-play."""
 
@@ -177,6 +201,7 @@ class SelfPlay:
         self.generations: list[Generation] = []
         self.kl: list[float] = []
         self.kl_peak = 0.0
+        self.undecided: list[dict[str, Any]] = []
         self.seconds = 0.0
         self.already = 0.0
         """Seconds spent before a resume."""
@@ -207,7 +232,7 @@ class SelfPlay:
             self._generation(number, learners)
             self._snapshot(number)
             self._save(checkpoint, learners, started)
-        return Trained(self.generations, self.kl, self.kl_peak, self.seconds)
+        return Trained(self.generations, self.kl, self.kl_peak, self.undecided, self.seconds)
 
     def _learners(self) -> dict[str, Learner]:
         config = self.recipe.self_play.learner
@@ -298,6 +323,7 @@ class SelfPlay:
             for learner in learners.values():
                 learner.set_reference()
         kls: list[float] = []
+        window = UndecidedWindow(self.recipe.judge.max_undecidable)
         for step in range(config.steps):
             started = time.perf_counter()
             episodes = self.rollouts(number, step)
@@ -310,6 +336,7 @@ class SelfPlay:
                 "of": config.steps,
                 **self._facts(episodes, payoffs),
             }
+            self._check_decided(window, episodes, payoffs, row)
             sequences = self._credited(episodes, payoffs, (number - 1) * config.steps + step)
             if not sequences:
                 raise BackendError(
@@ -325,9 +352,31 @@ class SelfPlay:
                 row |= metrics if len(learners) == 1 else {f"{name}/{key}": value for key, value in metrics.items()}
             row |= {"play_seconds": played - started, "update_seconds": time.perf_counter() - played}
             self._log(row)
+        self.undecided.append(asdict(window.all.found))
         self.kl_peak = max(self.kl_peak, *kls)
         tail = kls[-max(1, len(kls) // 10) :]
         self.kl.append(sum(tail) / len(tail))
+
+    def _check_decided(
+        self, window: UndecidedWindow, episodes: Sequence[Episode], payoffs: Sequence[Payoff], row: dict[str, Any]
+    ) -> None:
+        """Count what the judge could not decide in this step, and say so in ``row``.
+
+        Raises:
+            UndecidedError: it is too much; the row is logged.
+        """
+        pairs = zip(episodes, payoffs, strict=True)
+        verdicts = [payoff.verdict for episode, payoff in pairs if episode.error is None and payoff.verdict is not None]
+        found = window.add(verdicts)
+        if why := Counter(str(verdict.status) for verdict in verdicts if not verdict.decidable):
+            row["undecidable_by"] = dict(why)
+        if found.too_many:
+            self._log(row)
+            raise UndecidedError(
+                f"generation {row['generation']}, step {row['step']}: too many verdicts cannot be used "
+                f"(judge.max_undecidable is {found.limit:g}): {found}. Take another judge or mend what it is asked; or "
+                "raise the limit (judge.max_undecidable=...), and go on from the last finished generation by --resume"
+            )
 
     def _credited(self, episodes: Sequence[Episode], payoffs: Sequence[Payoff], number: int) -> list[TrainingSequence]:
         """Training sequences with advantages: reward minus the group's mean at the same move of the same role."""
@@ -409,6 +458,7 @@ class SelfPlay:
             "generations": [dict(generation.versions) for generation in self.generations],
             "kl": self.kl,
             "kl_peak": self.kl_peak,
+            "undecided": self.undecided,
             "seconds": self.seconds,
             "learners": {name: learner.state_dict() for name, learner in learners.items()},
             "metrics_bytes": (self.out / "metrics.jsonl").stat().st_size,
@@ -425,6 +475,7 @@ class SelfPlay:
             self.policies[name].version = state["generations"][-1][name] - 1
             self._publish(name)
         self.kl, self.kl_peak, self.seconds = list(state["kl"]), state["kl_peak"], state["seconds"]
+        self.undecided = list(state["undecided"])
         self.already = self.seconds
         for number, versions in enumerate(state["generations"]):
             self.generations.append(Generation(number, self._folders(number), versions))

@@ -21,7 +21,7 @@ from arena.agents.types import Act, Ask
 from arena.protocols.errors import BackendError, ConfigError
 from arena.protocols.records import TurnStatus
 
-__all__ = ["Limits", "OpenAIAgent", "Settings"]
+__all__ = ["Limits", "OpenAIAgent", "ServerError", "Settings"]
 
 _SEEDS = 0x7FFF_FFFF
 """Seeds are sent with 31 bits, the most that all servers take."""
@@ -165,6 +165,37 @@ class OpenAIAgent:
             raise BackendError(f"{self.endpoint.url} gives no log-probs for '{self.settings.model}'")
         return tuple(_total([p for token, p in reply.top_logprobs if token.strip() == each]) for each in options)
 
+    async def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        max_tokens: int,
+        seed: int = 0,
+        top_logprobs: int = 0,
+        cue: str = "",
+    ) -> Reply:
+        """The server's answer to a chat that is no role's, such as a judge's.
+
+        Args:
+            messages: ``role`` and ``content`` of each.
+            max_tokens: of the answer, hidden thinking included.
+            seed: of the answer, where seeds are sent, and of the waits between tries.
+            top_logprobs: also ask for so many of the likeliest first tokens, at temperature 1; 0 asks for none.
+            cue: words that the answer begins with, for a server that takes a prefill; others are not told.
+
+        Raises:
+            ServerError: no answer.
+            BackendError: ``max_cost`` is spent.
+            ConfigError: see `answer`.
+        """
+        settings = self.settings
+        body = self._body([dict(message) for message in messages], max_tokens, seed, cue)
+        if top_logprobs:
+            body |= {"logprobs": True, "top_logprobs": top_logprobs, "temperature": 1.0}
+        elif settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        return await self._reply(body, seed, {})
+
     # Requests
 
     @property
@@ -178,19 +209,25 @@ class OpenAIAgent:
         limit = settings.max_tokens if ask.max_tokens is None else min(ask.max_tokens, settings.max_tokens)
         if form and ask.output and ask.output.kind == "choice":
             limit = settings.max_tokens  # the schema ends it, and its braces and quotes are no part of the turn
-        body: dict[str, Any] = {"model": settings.model, "messages": to_wire(chat), self._limit_name: limit}
+        body = self._body(to_wire(chat), limit, ask.seed, cue)
         if settings.temperature is not None:
             body["temperature"] = settings.temperature
+        if form:
+            body["response_format"] = form
+        return body
+
+    def _body(self, messages: list[dict[str, str]], limit: int, seed: int, cue: str) -> dict[str, Any]:
+        """What all requests have."""
+        settings = self.settings
+        body: dict[str, Any] = {"model": settings.model, "messages": messages, self._limit_name: limit}
         if settings.top_p is not None:
             body["top_p"] = settings.top_p
         if settings.seed:
-            body["seed"] = ask.seed & _SEEDS
+            body["seed"] = seed & _SEEDS
         if cue and settings.prefill:
             body["messages"].append({"role": "assistant", "content": cue})
             # As vLLM and SGLang have it; servers that go on by themselves do not read it.
             body["extra_body"] = {"continue_final_message": True, "add_generation_prompt": False}
-        if form:
-            body["response_format"] = form
         return body
 
     async def _reply(self, body: dict[str, Any], seed: int, salt: Mapping[str, int]) -> Reply:
@@ -222,7 +259,7 @@ class OpenAIAgent:
                 if not answer.again or number == limits.retries:
                     usage.failed += 1
                     tries = f" (after {number + 1} tries)" if number else ""
-                    raise BackendError(f"{self.endpoint.url}: {answer.what}{tries}")
+                    raise ServerError(f"{self.endpoint.url}: {answer.what}{tries}", answer.status)
                 number += 1
                 usage.retries += 1
                 await self._sleep(backoff(seed, number, answer.retry_after))
@@ -253,7 +290,10 @@ class OpenAIAgent:
 
     def _count(self, reply: Reply) -> Reply:
         self._known = True
-        self.usage.add(reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens, reply.thinking_tokens or 0)
+        thinking = reply.thinking_tokens or 0
+        self.usage.add(
+            reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens, thinking, reply.written_tokens
+        )
         if self.limits.max_cost is not None and self.usage.uncounted:
             raise ConfigError(
                 f"{self.endpoint.url} does not tell how many tokens it used, so max_cost of agent '{self.name}' cannot "
@@ -265,6 +305,22 @@ class OpenAIAgent:
         cost, most = self.usage.cost, self.limits.max_cost
         if most is not None and cost is not None and cost >= most:
             raise _SpentError(f"max_cost of agent '{self.name}' is reached: {cost:.4f} of {most:g} USD are spent")
+
+
+class ServerError(BackendError):
+    """The server gave no answer after all tries.
+
+    Args:
+        what: the last failure.
+        status: its HTTP status, if there was one.
+    """
+
+    def __init__(self, what: str, status: int | None = None) -> None:
+        super().__init__(what)
+        self.status = status
+
+    def __reduce__(self) -> tuple[type[ServerError], tuple[str, int | None]]:
+        return type(self), (str(self), self.status)
 
 
 class _SpentError(BackendError):

@@ -30,6 +30,8 @@ class Reply:
     """Tokens of the whole request; None if the server tells no usage."""
     cached_tokens: int = 0
     """How many of them the server had in its own cache."""
+    written_tokens: int = 0
+    """How many of them it put there, which costs more with some models."""
     completion_tokens: int | None = None
     """Tokens drawn, hidden thinking included; None if the server tells no usage."""
     thinking_tokens: int | None = None
@@ -58,6 +60,7 @@ class _Completion(BaseModel):
 
 class _PromptDetails(BaseModel):
     cached_tokens: int | None = Field(None, ge=0)
+    cache_write_tokens: int | None = Field(None, ge=0)
 
 
 class _CompletionDetails(BaseModel):
@@ -100,12 +103,14 @@ def read_reply(body: bytes) -> Reply:
     usage = _usage(completion.usage)
     text, thinking = _said(choice.message)
     refusal = _text(choice.message.refusal)
+    cached, written = _cached(usage)
     return Reply(
         text=text or refusal,
         thinking=thinking,
         finish=_finish(choice.finish_reason, refusal),
         prompt_tokens=usage.prompt_tokens if usage else None,
-        cached_tokens=_cached(usage),
+        cached_tokens=cached,
+        written_tokens=written,
         completion_tokens=usage.completion_tokens if usage else None,
         thinking_tokens=_thinking_tokens(usage),
         top_logprobs=_top(choice.logprobs),
@@ -139,10 +144,13 @@ def _usage(value: Any) -> _Usage | None:
         return None
 
 
-def _cached(usage: _Usage | None) -> int:
+def _cached(usage: _Usage | None) -> tuple[int, int]:
+    """Tokens of the request that the server read from its cache, and that it wrote there: at most all of them."""
     if usage is None or usage.prompt_tokens_details is None:
-        return 0
-    return min(usage.prompt_tokens_details.cached_tokens or 0, usage.prompt_tokens)
+        return 0, 0
+    details = usage.prompt_tokens_details
+    read = min(details.cached_tokens or 0, usage.prompt_tokens)
+    return read, min(details.cache_write_tokens or 0, usage.prompt_tokens - read)
 
 
 def _thinking_tokens(usage: _Usage | None) -> int | None:

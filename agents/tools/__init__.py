@@ -40,6 +40,25 @@ TOOLS.lazy("python", "arena.agents.tools.python:python", "runs a program in a sa
 TOOLS.lazy("search", "arena.agents.tools.search:search", "finds passages of a corpus by words: search:path=FOLDER")
 
 CHECKS.lazy("exact", "arena.agents.tools.checks:exact", "the text of a task field: exact:field=solution")
+CHECKS.lazy(
+    "json_schema", "arena.agents.tools.form_checks:json_schema", "JSON that keeps to a schema: json_schema:schema={...}"
+)
+CHECKS.lazy(
+    "math", "arena.agents.tools.math_answer:math", "an expression that is equal to that of a task field: math:field=..."
+)
+CHECKS.lazy(
+    "multiple_choice",
+    "arena.agents.tools.form_checks:multiple_choice",
+    "states the right one of the answers, strictly read: multiple_choice:field=solution",
+)
 CHECKS.lazy("numeric", "arena.agents.tools.checks:numeric", "the number of a task field: numeric:field=solution")
+CHECKS.lazy(
+    "quotes", "arena.agents.tools.form_checks:quotes", "quotes that a task field really holds: quotes:field=passage"
+)
+CHECKS.lazy(
+    "reasoning_gym",
+    "arena.agents.tools.puzzles:reasoning_gym",
+    "solves a task of reasoning-gym, by that library's scorers: reasoning_gym:field=entry",
+)
 CHECKS.lazy("regex", "arena.agents.tools.checks:regex", "a text that a pattern (RE2) matches: regex:pattern=...")
 CHECKS.lazy("unit_tests", "arena.agents.tools.unit_tests:unit_tests", "a program that passes the tests of a task field")

@@ -11,7 +11,7 @@ from arena.protocols.programs import TOOLS, Call, Check, Outcome, Tool
 from arena.protocols.records import TurnStatus
 from arena.protocols.registry import Spec
 
-__all__ = ["MAX_TEXT", "check_reads", "explain", "failed", "run_call", "run_check", "tools_of"]
+__all__ = ["MAX_TEXT", "check_reads", "explain", "failed", "not_checked", "run_call", "run_check", "tools_of"]
 
 MAX_TEXT = 4000
 """Most characters of what a tool says, if it does not have a bound of its own in ``most``; the rest is cut off."""
@@ -21,6 +21,11 @@ _CUT = " ... (cut)"
 def failed(text: str, error: str | None = None, fields: Mapping[str, Any] | None = None) -> Outcome:
     """A call that came to nothing: ``text`` tells the speaker why, ``error`` the record (the text, if absent)."""
     return Outcome(text, TurnStatus.TOOL_ERROR, fields or {}, text if error is None else error)
+
+
+def not_checked(error: str) -> Outcome:
+    """A check that could not be made, whatever was said: ``error`` tells the record why, and the speaker nothing."""
+    return failed("The check could not be made.", error)
 
 
 def run_call(tools: Mapping[str, Tool], name: object, call: Call) -> Outcome:
@@ -68,8 +73,8 @@ def run_check(check: Check, call: Call) -> Outcome:
         raise
     except Exception as error:
         # What the check was looking at may be hidden from readers: they learn no more than that it failed.
-        outcome = failed("The check could not be made.", _record(error, call))
-    return Outcome(outcome.text, outcome.status, {"passed": None, "score": None, **outcome.fields}, outcome.error)
+        outcome = not_checked(_record(error, call))
+    return replace(outcome, fields={"passed": None, "score": None, **outcome.fields})
 
 
 def explain(error: Exception) -> str:

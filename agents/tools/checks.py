@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from arena.agents.tools.calls import failed
+from arena.agents.tools.calls import not_checked
 from arena.protocols.errors import ConfigError
 from arena.protocols.patterns import compile_pattern, pattern_fault
 from arena.protocols.programs import Call, Outcome
 
-__all__ = ["FunctionCheck", "exact", "finding", "numeric", "regex", "subject"]
+__all__ = ["FunctionCheck", "exact", "finding", "numeric", "regex", "subject", "unread"]
 
 _EDGES = " \t\r\n\"'`.,;:!?"
 # Linear on hostile texts: runs first, and of each, which is short, whether it is a number.
@@ -34,6 +34,8 @@ class FunctionCheck:
     reads: tuple[str, ...] = ()
     """Task fields that it uses, which the checker's role must see."""
     slow: bool = False
+    version: str = ""
+    """Of the libraries that decide what passes; part of a judge's name."""
 
     def check(self, calls: Sequence[Call]) -> list[Outcome]:
         """One outcome a call; see `arena.protocols.programs.Check`."""
@@ -51,6 +53,11 @@ def finding(passed: bool, text: str = "", score: float | None = None, **fields: 
     return Outcome(text, fields={"passed": passed, "score": float(passed) if score is None else score, **fields})
 
 
+def unread(why: str) -> Outcome:
+    """What was said could not be read, and so it did not pass."""
+    return Outcome(f"The check did not pass: {why}.", fields={"passed": False, "score": 0.0}, unread=why)
+
+
 def exact(*, field: str, of: str = "") -> FunctionCheck:
     """Passes what says the same as a task field (or one of its items), but for case, white space and marks around it.
 
@@ -62,7 +69,7 @@ def exact(*, field: str, of: str = "") -> FunctionCheck:
     def check(call: Call) -> Outcome:
         known = call.task.get(field)
         if known is None:
-            return failed("The check could not be made.", f"the task has no '{field}'")
+            return not_checked(f"the task has no '{field}'")
         said = subject(call, of)
         right = [known] if isinstance(known, str) or not isinstance(known, Sequence) else known
         return finding(said is not None and _plain(said) in {_plain(item) for item in right})
@@ -91,10 +98,10 @@ def numeric(
     def check(call: Call) -> Outcome:
         right = _number(call.task.get(field))
         if right is None:
-            return failed("The check could not be made.", f"the task has no number '{field}'")
+            return not_checked(f"the task has no number '{field}'")
         said = _number(subject(call, of))
         if said is None:
-            return finding(False, "The check did not pass: it needs one number.")
+            return unread("it needs one number")
         return finding(abs(said - right) <= tolerance * max(1.0, abs(right)))
 
     return FunctionCheck("numeric", check, (field,))

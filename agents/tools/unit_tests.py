@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from arena.agents.tools.calls import failed
+from arena.agents.tools.calls import not_checked
 from arena.agents.tools.checks import FunctionCheck, finding, subject
 from arena.agents.tools.sandbox import SANDBOXES, Limits, Sandbox, SandboxSpec
 from arena.protocols.programs import Call, Outcome
@@ -60,7 +60,7 @@ def unit_tests(
     def check(call: Call) -> Outcome:
         tests = [_read(text) for text in _texts(call.task.get(field))]
         if not tests or None in tests:
-            return failed("The check could not be made.", f"'{field}' of the task is no list of Python tests")
+            return not_checked(f"'{field}' of the task is no list of Python tests")
         said = subject(call, of)
         if not isinstance(said, str) or not said.strip():
             return finding(False, "There is no program.", 0.0, results=[])

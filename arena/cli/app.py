@@ -17,7 +17,22 @@ import typer
 from typer.core import TyperGroup
 
 import arena
-from arena.cli import demo, doctor, export, graph, ls, ratings, report, run, schema, tournament, train, validate
+from arena.cli import (
+    audit,
+    demo,
+    doctor,
+    export,
+    graph,
+    judge,
+    ls,
+    ratings,
+    report,
+    run,
+    schema,
+    tournament,
+    train,
+    validate,
+)
 from arena.cli.output import print_json
 from arena.cli.plugins import load_plugin
 from arena.protocols.errors import ArenaError, UserError
@@ -132,7 +147,7 @@ def _top(
         load_plugin(name)
 
 
-for _verb in (demo, run, tournament, train, ratings, report, export, ls, validate, graph, schema, doctor):
+for _verb in (demo, run, tournament, train, judge, audit, ratings, report, export, ls, validate, graph, schema, doctor):
     app.command(_verb.__name__.rpartition(".")[2])(_verb.command)
 
 

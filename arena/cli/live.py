@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from math import exp
 from typing import Self
 
@@ -90,9 +90,9 @@ class Bar:
         """Set the length of the bar."""
         self._progress.update(self._task, total=total, completed=done)
 
-    def batch(self, episodes: Sequence[Episode]) -> None:
+    def batch(self, done: Sized) -> None:
         """Advance."""
-        self._progress.advance(self._task, len(episodes))
+        self._progress.advance(self._task, len(done))
 
 
 class Transcripts:
@@ -188,10 +188,12 @@ def _notes(turn: Turn) -> str:
 
 
 def verdict_line(verdict: Verdict, task: Task | None) -> str:
-    """``Paris 0.73, Lyon 0.27; right: Paris``, or why there is no verdict."""
+    """``Paris 0.73, Lyon 0.27; right: Paris``, or ``score 7.5`` without answers, or why there is no verdict."""
     if not verdict.decidable:
         reason = verdict.evidence.get("reason") or verdict.evidence.get("error") or "no reason given"
         return f"{verdict.status} ({visible(str(reason))})"
+    if not verdict.logps:
+        return ", ".join(f"score {score:.4g}" for score in verdict.scores)
     answers = task.answers if task else tuple(f"answer {index + 1}" for index in range(len(verdict.logps)))
     line = ", ".join(f"{visible(text)} {exp(logp):.2f}" for text, logp in zip(answers, verdict.logps, strict=False))
     if task is not None and task.label is not None:

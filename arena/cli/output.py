@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from arena.passes import PassRate
     from arena.running import Accuracy
     from arena.statistics import Interval
+    from arena.undecided import Undecided
 
 __all__ = [
     "AsJson",
+    "MaxUndecidable",
     "SetParams",
     "Terminal",
     "console",
@@ -35,10 +37,21 @@ __all__ = [
     "print_ratings",
     "print_table",
     "read_assignments",
+    "refuse_undecided",
+    "undecided_rows",
     "verdict_rows",
     "visible",
 ]
 
+MaxUndecidable = Annotated[
+    float | None,
+    typer.Option(
+        "--max-undecidable",
+        min=0,
+        max=1,
+        help="Stop when a larger share of the verdicts, of at least 20, cannot be used.  [default: 0.5]",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output instead of text.")]
 SetParams = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the protocol. Repeatable.")
@@ -60,10 +73,10 @@ def console() -> Console:
     return Terminal(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
 
 
-def print_json(data: Any) -> None:
-    """``data`` as indented JSON on standard output; NaN and infinity, which JSON does not have, become null."""
+def print_json(data: Any, indent: int | None = 2) -> None:
+    """``data`` as JSON on standard output, on one line if ``indent`` is None; NaN and infinity become null."""
     plain_ascii = "utf" not in (getattr(sys.stdout, "encoding", None) or "").lower()
-    typer.echo(json.dumps(_finite(data), ensure_ascii=plain_ascii, allow_nan=False, indent=2))
+    typer.echo(json.dumps(_finite(data), ensure_ascii=plain_ascii, allow_nan=False, indent=indent))
 
 
 def _finite(data: Any) -> Any:
@@ -117,6 +130,29 @@ def verdict_rows(accuracy: Accuracy) -> list[tuple[str, str]]:
         half = ", a tie counts half" if accuracy.ties else ""
         rows.append(("accuracy", f"{_share(interval)}{half}"))
     return rows
+
+
+def undecided_rows(undecided: Undecided) -> list[tuple[str, str]]:
+    """The share of verdicts that cannot be used, and why; nothing where none was given."""
+    return [("undecided", str(undecided))] if undecided.verdicts else []
+
+
+def refuse_undecided(undecided: Undecided, what: str, missing: int, out: Path) -> None:
+    """End a verb whose work was stopped for undecidable verdicts; ``out`` holds what was played.
+
+    Raises:
+        typer.Exit: with code 1, after a message on standard error, if it was.
+    """
+    if not undecided.too_many:
+        return
+    typer.echo(
+        f"\nThe {what} was stopped with {missing} of its episodes unplayed, since too many verdicts cannot be used "
+        f"(the limit is {undecided.limit:.0%}): {visible(str(undecided))}.\nPlay with another judge in another folder, "
+        f"judge what is stored by another one (arena judge {out} --judge SPEC), or go on with this one by --resume "
+        f"--out {out} and a larger --max-undecidable.",
+        err=True,
+    )
+    raise typer.Exit(1)
 
 
 def pass_rows(passes: Mapping[str, PassRate]) -> list[tuple[str, str]]:

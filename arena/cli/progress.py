@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -15,12 +16,13 @@ from rich.table import Table
 
 from arena.cli.output import Terminal, print_table
 
-__all__ = ["Progress", "print_outcome"]
+__all__ = ["Progress", "print_judge", "print_outcome"]
 
 _SHOWN = (
     ("accuracy", "judge right", "{:.0%}"),
     ("kl_per_turn", "KL", "{:.2f}"),
     ("bad_quotes", "bad quotes", "{:.0%}"),
+    ("undecidable", "undecidable", "{:.0%}"),
     ("loss", "loss", "{:.2f}"),
 )
 
@@ -91,7 +93,7 @@ class Progress:
 
 
 def _stage(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (row.get("run"), row.get("phase"), row.get("generation"), row.get("part"))
+    return (row.get("run"), row.get("phase"), row.get("generation"), row.get("round"), row.get("part"))
 
 
 def _label(row: Mapping[str, Any]) -> str:
@@ -100,6 +102,8 @@ def _label(row: Mapping[str, Any]) -> str:
     text = str(row["phase"])
     if "generation" in row:
         text += f", generation {row['generation']}"
+    if "round" in row:
+        text += f", round {row['round']}"
     if "part" in row:
         text += f": {row['part']}"
     return f"{text} (control)" if row.get("run") == "control" else text
@@ -122,24 +126,84 @@ def _figures(row: Mapping[str, Any]) -> str:
 def print_outcome(name: str, plain: Mapping[str, Any]) -> None:
     """The tables of one training run, as `arena.training.launch.Outcome.plain` gives them."""
     typer.echo(f"\n{name}: judge accuracy by arm, 95 % intervals clustered by task")
-    print_table(
-        ["arm", "accuracy", "95 % interval", "n", "undecidable"],
-        [
-            (
-                arm,
-                "-" if row["accuracy"] is None else f"{row['accuracy']:.3f}",
-                "-" if row["accuracy"] is None else f"{row['low']:.3f} .. {row['high']:.3f}",
-                row["n"],
-                sum(row["undecidable"].values()),
-            )
-            for arm, row in plain["arms"].items()
-        ],
-        right=["accuracy", "95 % interval", "n", "undecidable"],
-    )
+    if plain["same_judge"]:
+        typer.echo("WARNING: the judge that rewarded training measured it as well (same_judge: true)")
+    twin = any("training_judge" in row for row in plain["arms"].values())
+    headers = ["arm", "accuracy", "95 % interval", "n", "undecidable", *(["training judge"] if twin else [])]
+    rows = [
+        (
+            arm,
+            _share(row["accuracy"]),
+            "-" if row["accuracy"] is None else f"{row['low']:.3f} .. {row['high']:.3f}",
+            row["n"],
+            sum(row["undecidable"].values()),
+            *([_share(row.get("training_judge", {}).get("accuracy"))] if twin else []),
+        )
+        for arm, row in plain["arms"].items()
+    ]
+    print_table(headers, rows, right=headers[1:])
     _print_generations(f"{name}: generations", plain)
     if "control" in plain:
         control = plain["control"]
         _print_generations(f"{name}: control with shuffled advantages", {**control, "kl": [None] * len(control["elo"])})
+
+
+def _print_undecided(generations: Sequence[Mapping[str, Any]]) -> None:
+    """How many of the verdicts that training rested on could not be used, and why."""
+    verdicts = sum(row["verdicts"] for row in generations)
+    if not verdicts:
+        return
+    reasons: Counter[str] = Counter()
+    for row in generations:
+        reasons.update(row["by_status"])
+    told = f"{reasons.total() / verdicts:.1%} of {verdicts}" + (f": {_reasons(reasons)}" if reasons else "")
+    typer.echo(f"undecidable verdicts in self-play: {told}")
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items() if count) or "0"
+
+
+def print_judge(name: str, plain: Mapping[str, Any]) -> None:
+    """What the training of a judge came to, as `arena.training.judge_launch.JudgeOutcome.plain` gives it."""
+    from arena.training.judge_reporting import FIGURES
+
+    data = plain["data"]
+    typer.echo(f"\n{name}: the judge on {data['held_out']} held-out examples, 95 % intervals clustered by question")
+    columns = [part for part in ("before", "after", "teacher") if plain[part] is not None]
+    rows: list[tuple[str, ...]] = [
+        (title, *(_interval(plain[part][key]) for part in columns)) for key, title in FIGURES.items()
+    ]
+    rows.append(("undecidable", *(_undecidable(plain[part]) for part in columns)))
+    print_table(["", *columns], rows, right=columns)
+    rise = plain["gain"]
+    typer.echo(f"accuracy rose by {rise['value']:+.3f} [{rise['low']:+.3f}, {rise['high']:+.3f}], paired by question")
+    if "bayes_accuracy" in data:
+        typer.echo(f"the best that any judge can reach here: {data['bayes_accuracy']:.3f}")
+    for number, row in enumerate(plain["labels"], 1):
+        typer.echo(_labels(row, number if len(plain["labels"]) > 1 else 0))
+    typer.echo(f"judge: {plain['judge']}")
+
+
+def _labels(row: Mapping[str, Any], number: int) -> str:
+    by = "the data" if row["by"] == "truth" else row["by"]
+    text = f"labels{f' of round {number}' if number else ''} by {by}: {row['used']} learned from"
+    if row["left_out"]:
+        text += f"; left out: {', '.join(f'{count} {why}' for why, count in row['left_out'].items())}"
+    return text + ("" if row["right"] is None else f"; {row['right']:.1%} agree with the data")
+
+
+def _interval(row: Mapping[str, Any] | None) -> str:
+    return "-" if row is None else f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+
+
+def _undecidable(row: Mapping[str, Any]) -> str:
+    reasons = ", ".join(f"{count} {why}" for why, count in row["undecidable"].items())
+    return reasons or "0"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _print_generations(title: str, plain: Mapping[str, Any]) -> None:

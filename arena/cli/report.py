@@ -14,14 +14,23 @@ __all__ = ["command"]
 
 def command(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Run directory of a run, tournament, training or demo.")
+        Path, typer.Argument(metavar="DIR", help="Run directory of a run, tournament, training, audit or demo.")
     ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; DIR/report.html if absent.")] = None,
 ) -> None:
     """Write one self-contained HTML page: tables with intervals, curves, the graph, transcripts."""
     path = out or folder / "report.html"
     games = sorted(inside.parent for inside in folder.glob("*/results.json"))
-    if games or _kind(folder) == "train":
+    kind = _kind(games[0] if games else folder)
+    if kind == "audit":
+        from arena.audit import report_audit
+
+        written = report_audit(folder, path, created=now())
+    elif kind == "train-judge":
+        from arena.training.judge_reporting import write_judge_report
+
+        written = write_judge_report(path, games or [folder], title=folder.name, created=now())
+    elif kind == "train":
         from arena.training.reporting import write_combined_report
 
         written = write_combined_report(path, games or [folder], title=folder.name, created=now())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from arena.cli.output import (
     AsJson,
+    MaxUndecidable,
     SetParams,
     new_folder,
     now,
@@ -20,6 +21,8 @@ from arena.cli.output import (
     print_json,
     print_table,
     read_assignments,
+    refuse_undecided,
+    undecided_rows,
     verdict_rows,
 )
 from arena.protocols.errors import ConfigError
@@ -61,6 +64,8 @@ class RunFile(BaseModel):
     """The run stops when so many tokens were sampled."""
     max_seconds: float | None = Field(None, gt=0)
     """The run stops after so many seconds."""
+    max_undecidable: float | None = Field(None, ge=0, le=1)
+    """The run stops when a larger share of its verdicts, of at least 20, cannot be used; absent: 0.5."""
 
 
 def command(
@@ -98,6 +103,7 @@ def command(
     max_seconds: Annotated[
         float | None, typer.Option("--max-seconds", min=0.001, help="Stop the run after so many seconds.")
     ] = None,
+    max_undecidable: MaxUndecidable = None,
     show: Annotated[
         int | None, typer.Option("--show", metavar="N", min=0, help="Print the first N transcripts in full at the end.")
     ] = None,
@@ -122,6 +128,7 @@ def command(
         "max_turns": max_turns,
         "max_tokens": max_tokens,
         "max_seconds": max_seconds,
+        "max_undecidable": max_undecidable,
     }
     chosen = file.model_copy(update={name: value for name, value in given.items() if value is not None})
     if chosen.protocol is None:
@@ -135,6 +142,7 @@ def command(
     from arena.protocols import Budget
     from arena.running import RunConfig, run_episodes
     from arena.transcripts import Listener
+    from arena.undecided import MOST_UNDECIDED
 
     if prompts and show is None:
         show = 1
@@ -159,6 +167,7 @@ def command(
             resume=resume,
             concurrency=concurrency,
             budget=Budget(chosen.max_turns, chosen.max_tokens, chosen.max_seconds),
+            max_undecidable=MOST_UNDECIDED if chosen.max_undecidable is None else chosen.max_undecidable,
             on_start=display.start,
             on_turn=display.turn,
             on_batch=display.batch,
@@ -167,14 +176,13 @@ def command(
             listened=show or 0,
         )
     if as_json:
-        usage = [{**asdict(replace(each, price=None)), "cost": each.cost} for each in summary.usage]
-        for row in usage:
-            del row["price"]
+        usage = [each.plain() for each in summary.usage]
         print_json({**asdict(summary), "usage": usage, "out": str(summary.out)})
     else:
         for text in transcripts:
             typer.echo(text)
         _show(summary)
+    refuse_undecided(summary.undecided, "run", summary.missing, summary.out)
     if summary.episodes and summary.failed == summary.episodes:
         raise typer.Exit(1)
 
@@ -249,6 +257,7 @@ def _show(summary: RunSummary) -> None:
         ("episodes", f"{summary.episodes}" + (f", {summary.failed} of them failed" if summary.failed else "")),
         ("turns", ", ".join(f"{count} {status}" for status, count in summary.turns.items()) or "none"),
         *(verdict_rows(summary.accuracy) if summary.accuracy else ()),
+        *undecided_rows(summary.undecided),
         *pass_rows(summary.passes),
     ]
     if summary.first_error:

@@ -13,17 +13,23 @@ from arena.cli.output import print_json
 __all__ = ["command"]
 
 
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
 class Kind(StrEnum):
     """Files that have a schema."""
 
     PROTOCOL = "protocol"
     RECIPE = "recipe"
+    JUDGE_RECIPE = "judge-recipe"
     TOURNAMENT = "tournament"
     RUN = "run"
 
 
-def command(kind: Annotated[Kind, typer.Argument(metavar="KIND", help="protocol, recipe, tournament or run.")]) -> None:
-    """Print the JSON Schema of protocol, recipe, tournament or run files.
+def command(
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="protocol, recipe, judge-recipe, tournament or run.")],
+) -> None:
+    """Print the JSON Schema of protocol, recipe, judge-recipe, tournament or run files.
 
     In an editor with the YAML language server, put `# yaml-language-server: $schema=FILE` on the first line.
     """
@@ -35,7 +41,11 @@ def _schema(kind: Kind) -> dict[str, Any]:
         from arena.protocols.schema import protocol_schema
 
         return protocol_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_model(kind).model_json_schema()}
+    if kind is Kind.JUDGE_RECIPE:
+        from arena.training.judge_recipes import judge_recipe_schema
+
+        return {"$schema": _DIALECT, **judge_recipe_schema()}
+    return {"$schema": _DIALECT, **_model(kind).model_json_schema()}
 
 
 def _model(kind: Kind) -> type[BaseModel]:

@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arena.cli.output import AsJson, new_folder, now, print_json, print_ratings, print_table, verdict_rows
+from arena.cli.output import (
+    AsJson,
+    MaxUndecidable,
+    new_folder,
+    now,
+    print_json,
+    print_ratings,
+    print_table,
+    refuse_undecided,
+    undecided_rows,
+    verdict_rows,
+)
 
 if TYPE_CHECKING:
     from arena.protocols import Protocol
-    from arena.tournament import TournamentConfig
+    from arena.tournament import Standings, TournamentConfig
 
 __all__ = ["command"]
 
@@ -27,6 +38,7 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and count the games; play none.")
     ] = False,
+    max_undecidable: MaxUndecidable = None,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Most episodes at once.")] = 512,
     as_json: AsJson = False,
 ) -> None:
@@ -34,6 +46,8 @@ def command(
     from arena.tournament import load_tournament, run_tournament
 
     config = load_tournament(file)
+    if max_undecidable is not None:
+        config = config.model_copy(update={"max_undecidable": max_undecidable})
     if dry_run:
         _tell(_count(config), as_json)
         return
@@ -55,13 +69,31 @@ def command(
             on_batch=bar.batch,
         )
     if as_json:
-        print_json({**asdict(standings), "out": str(folder)})
-        return
+        usage = [each.plain() for each in standings.usage]
+        print_json({**asdict(standings), "usage": usage, "out": str(folder)})
+    else:
+        _show(standings, folder)
+    refuse_undecided(standings.undecided, "tournament", standings.missing, folder)
+
+
+def _show(standings: Standings, folder: Path) -> None:
     print_ratings([asdict(rating) for rating in standings.ratings], standings.note)
     typer.echo("")
     print_table(
-        ["tournament", str(folder)], [("decided games", str(standings.matches)), *verdict_rows(standings.accuracy)]
+        ["tournament", str(folder)],
+        [
+            ("decided games", str(standings.matches)),
+            *verdict_rows(standings.accuracy),
+            *undecided_rows(standings.undecided),
+        ],
     )
+    for each in standings.usage:
+        typer.echo(str(each))
+    if standings.stopped:
+        typer.echo(
+            f"\nThe tournament was stopped ({standings.stopped}) with {standings.missing} of its games unplayed; "
+            f"ratings are of what was played. Go on by --resume --out {folder}."
+        )
     typer.echo(f"\narena report {folder}    arena export {folder}")
 
 

@@ -1,16 +1,21 @@
-"""``arena train``: a recipe from warm start to measured generations."""
+"""``arena train``: a recipe from its start to measured policies, or to a measured judge."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from arena.cli.output import AsJson, new_folder, now, print_json
-from arena.cli.progress import Progress, print_outcome
+from arena.cli.progress import Progress, print_judge, print_outcome
 from arena.protocols.errors import ConfigError
+
+if TYPE_CHECKING:
+    from arena.training.judge_recipes import JudgeTraining
+    from arena.training.recipe import Recipe
 
 __all__ = ["command"]
 
@@ -30,11 +35,12 @@ def command(
     events: Annotated[bool, typer.Option("--events", help="Progress as one JSON object a line, for programs.")] = False,
     json_: AsJson = False,
 ) -> None:
-    """Train the policies of RECIPE by self-play, measure every generation and write a report."""
-    from arena.training.launch import launch
-    from arena.training.recipe import load_recipe
+    """Train as RECIPE says: policies by self-play, measured by generation, or a judge, measured before and after."""
+    from arena.training.judge_recipes import JudgeTraining, load_any_recipe
 
-    loaded = load_recipe(recipe, overrides or ())
+    loaded = load_any_recipe(recipe, overrides or ())
+    if control and isinstance(loaded, JudgeTraining):
+        raise ConfigError(f"--control is for self-play, and recipe '{loaded.recipe}' trains a judge: leave it out")
     chosen = [seed] if seeds is None else _numbers(seeds)
     folder = out or new_folder(loaded.recipe)
     if resume and out is None:
@@ -43,7 +49,7 @@ def command(
     for number in chosen:
         where = folder if len(chosen) == 1 else folder / f"seed{number}"
         with Progress([loaded.recipe], events=events, quiet=json_) as progress:
-            outcome = launch(
+            outcome = _launch(
                 loaded,
                 where,
                 seed=number,
@@ -52,14 +58,36 @@ def command(
                 resume=resume,
                 control=control,
             )
-        plain.append({"recipe": loaded.recipe, "seed": number, **outcome.plain(), "out": str(where)})
+        plain.append({"recipe": loaded.recipe, "seed": number, **outcome, "out": str(where)})
         if not (events or json_):
-            print_outcome(loaded.recipe, plain[-1])
-            typer.echo(f"report: {where / 'report.html'}")
+            _print(loaded, plain[-1], where)
     if events:
         typer.echo(json.dumps({"event": "done", "results": plain}))
     elif json_:
         print_json(plain[0] if len(plain) == 1 else {"recipe": loaded.recipe, "seeds": chosen, "runs": plain})
+
+
+def _launch(recipe: Recipe | JudgeTraining, out: Path, *, control: bool, **options: Any) -> dict[str, Any]:
+    """Run a recipe of either kind; returns what ``--json`` prints."""
+    from arena.training.recipe import Recipe
+
+    if isinstance(recipe, Recipe):
+        from arena.training.launch import launch
+
+        return launch(recipe, out, control=control, **options).plain()
+    from arena.training.judge_launch import launch_judge
+
+    return launch_judge(recipe, out, **options).plain()
+
+
+def _print(recipe: Recipe | JudgeTraining, plain: Mapping[str, Any], out: Path) -> None:
+    from arena.training.recipe import Recipe
+
+    if isinstance(recipe, Recipe):
+        print_outcome(recipe.recipe, plain)
+    else:
+        print_judge(recipe.recipe, plain)
+    typer.echo(f"report: {out / 'report.html'}")
 
 
 def _numbers(text: str) -> list[int]:

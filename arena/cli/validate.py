@@ -32,9 +32,9 @@ def _many(count: int, what: str) -> str:
 
 
 def _recipe(path: Path) -> str:
-    from arena.training.recipe import load_recipe
+    from arena.training.judge_recipes import load_any_recipe
 
-    return f"recipe {load_recipe(path).recipe}"
+    return f"recipe {load_any_recipe(path).recipe}"
 
 
 def _tasks(path: Path) -> str:

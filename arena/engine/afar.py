@@ -10,8 +10,8 @@ from typing import Any, Protocol, cast
 
 from arena.agents.types import Act, AsyncAgent
 from arena.engine.requests import Rate, Request, Run, Say
+from arena.judges.asking import FAULTS, check_verdict, failed_verdict
 from arena.judges.types import AsyncJudge
-from arena.judging import FAULTS, check_verdict, failed_verdict
 from arena.protocols.errors import BackendError
 from arena.protocols.records import TurnStatus, Verdict
 

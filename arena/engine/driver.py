@@ -19,9 +19,9 @@ from arena.engine.game import Game
 from arena.engine.house import House
 from arena.engine.plan import Plan
 from arena.engine.requests import Rate, Request, Run, Say
+from arena.judges.asking import FAULTS, ask_judge, is_async
 from arena.judges.types import Judge
-from arena.judging import FAULTS, ask_judge, is_async
-from arena.protocols.errors import ConfigError
+from arena.protocols.errors import ConfigError, LeftError
 from arena.protocols.graph import Budget
 from arena.protocols.records import Episode, Turn
 
@@ -71,7 +71,7 @@ class Driver:
         self._afar: Afar | None = None
         self._started = house.clock()
         self.stopped = ""
-        """Which budget of the run was spent before all was played, or why an agent gave up."""
+        """Which budget of the run was spent before all was played, or why an agent or judge gave up."""
 
     def run(self) -> Iterator[list[Episode]]:
         """The episodes that finished together, as they finish."""
@@ -91,6 +91,10 @@ class Driver:
                     yield self._hand_out()
                 if self.stopped:
                     break
+        except LeftError as error:
+            self.stopped = f"cancelled: {error}"
+            if self._finished:
+                yield self._hand_out()
         except KeyboardInterrupt:
             # What has finished is handed out to be stored before the interruption goes on.
             if self._finished:

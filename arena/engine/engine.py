@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from arena.engine.driver import Driver
 from arena.engine.house import House
@@ -56,7 +56,8 @@ class Engine:
         self.budget = budget or Budget()
         self.stopped = ""
         """Empty if the last run was played to its end; else ``turns budget``, ``tokens budget``, ``seconds budget``, or
-        ``cancelled: ...`` where an agent gave up (an act with status ``cancelled``), which counts as a spent budget."""
+        ``cancelled: ...`` where an agent gave up (an act with status ``cancelled``) or a person who judges left, which
+        counts as a spent budget."""
         self._house = House(protocol, judges, Seeds(seed), judging=judging, clock=clock)
 
     def play(self, plans: Sequence[Plan]) -> list[Episode]:
@@ -64,8 +65,8 @@ class Engine:
         done = {episode.key: episode for batch in self.stream(plans) for episode in batch}
         return [done[plan.key] for plan in plans if plan.key in done]
 
-    def stream(self, plans: Iterable[Plan]) -> Iterator[list[Episode]]:
-        """Play plans; yields the episodes that finished together, as they finish.
+    def stream(self, plans: Iterable[Plan]) -> Generator[list[Episode], None, None]:
+        """Play plans; yields the episodes that finished together, as they finish. Closing it drops those in flight.
 
         Raises:
             ConfigError: a plan whose lineup or task does not fit the protocol, or a key that came before.

@@ -79,9 +79,11 @@ def _value(move: Move, candidate: Candidate, result: Any, value: Expression) -> 
 
 
 def _judged(verdict: Verdict, answer: int | None) -> dict[str, float | None]:
-    if answer is None or not verdict.decidable:
-        return {"margin": None, "p": None, "won": None}
+    score = verdict.worth(answer) if verdict.decidable else None
+    if answer is None or not verdict.decidable or not verdict.logps:
+        return {"margin": None, "p": None, "won": None, "score": score}
     return {
+        "score": score,
         "margin": verdict.margin(answer),
         "p": math.exp(verdict.logps[answer]),
         "won": verdict.score(answer),

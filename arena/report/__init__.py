@@ -5,12 +5,24 @@
 The page asks nothing of the network and runs no script; whatever a model wrote appears in it as text.
 """
 
-from arena.report.data import Arm, Curve, ReportData, Section, Table, Transcript, transcript_of
+from arena.report.data import (
+    Arm,
+    Calibration,
+    Curve,
+    Forest,
+    ReportData,
+    Section,
+    Table,
+    Transcript,
+    transcript_of,
+)
 from arena.report.html import render_report, write_report
 
 __all__ = [
     "Arm",
+    "Calibration",
     "Curve",
+    "Forest",
     "ReportData",
     "Section",
     "Table",

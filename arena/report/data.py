@@ -6,12 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from arena.charts import Series
+from arena.charts import Bar, Series
 from arena.protocols.records import Episode, Task, Turn, Verdict
 from arena.ratings import CrossPlay, Rating
 from arena.statistics import Interval
 
-__all__ = ["Arm", "Curve", "ReportData", "Section", "Table", "Transcript", "transcript_of"]
+__all__ = [
+    "Arm",
+    "Calibration",
+    "Curve",
+    "Forest",
+    "ReportData",
+    "Section",
+    "Table",
+    "Transcript",
+    "transcript_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +50,26 @@ class Curve:
     y_range: tuple[float, float] | None = None
     reference: tuple[float, str] | None = None
     """A horizontal line and its label, such as a KL target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Estimates with intervals, one below the other."""
+
+    title: str
+    bars: Sequence[Bar]
+    reference: tuple[float, str] | None = None
+    """A vertical line and its label, such as no effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A reliability diagram: one entry a bin in each of the three."""
+
+    title: str
+    confidence: Sequence[float]
+    accuracy: Sequence[float]
+    counts: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +125,8 @@ class Section:
     tables: Sequence[Table] = ()
     transcripts: Sequence[Transcript] = ()
     notes: Sequence[str] = ()
+    forests: Sequence[Forest] = ()
+    calibrations: Sequence[Calibration] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from arena import charts
 from arena.protocols.errors import StoreError
 from arena.protocols.records import Turn, Verdict
-from arena.report.data import Arm, Curve, ReportData, Section, Table
+from arena.report.data import Arm, Calibration, Curve, Forest, ReportData, Section, Table
 from arena.statistics import Interval
 from arena.transcripts import shortened
 from arena.whole_files import write_whole
@@ -109,6 +109,8 @@ def _environment() -> Environment:
         ratings_chart=_ratings_chart,
         cross_chart=_cross_chart,
         curve_chart=_curve_chart,
+        forest_chart=_forest_chart,
+        calibration_chart=_calibration_chart,
         probabilities=_probabilities,
     )
     return environment
@@ -222,3 +224,12 @@ def _curve_chart(curve: Curve) -> Markup:
             reference=curve.reference,
         )
     )
+
+
+def _forest_chart(forest: Forest) -> Markup:
+    return Markup(charts.interval_plot(forest.bars, title=forest.title, reference=forest.reference))
+
+
+def _calibration_chart(found: Calibration) -> Markup:
+    picture = charts.reliability_chart(found.confidence, found.accuracy, found.counts, title=found.title)
+    return Markup(picture)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from arena.judges.asking import ask_judge
 from arena.judges.types import AnyJudge, JudgeView
-from arena.judging import ask_judge
 from arena.protocols.records import Verdict, VerdictStatus
 
 __all__ = ["check_judge"]
@@ -15,7 +15,7 @@ def check_judge(judge: AnyJudge, make_views: Callable[[], Sequence[JudgeView]], 
     """Check what `arena.judges.types.Judge` and `AsyncJudge` promise.
 
     Every view has one verdict, in order, that does not depend on the others; a verdict that may be used is a
-    distribution over the answers, and one that may not gives its reason.
+    distribution over the answers (one score where there are none), and one that may not gives its reason.
 
     Args:
         judge: to be checked.
@@ -41,6 +41,11 @@ def _check_verdict(view: JudgeView, verdict: Verdict) -> None:
     if not verdict.decidable:
         assert verdict.evidence.get("reason"), f"a verdict with status {verdict.status} gives its reason in 'evidence'"
         return
+    assert len(verdict.scores) in (0, 1 if not view.answers_argued else len(view.answers_argued)), (
+        f"{len(verdict.scores)} scores of {len(view.answers_argued)} answers ({view.key})"
+    )
+    if not verdict.logps:
+        return
     best = verdict.logps.count(max(verdict.logps))
     if verdict.status is VerdictStatus.TIE:
         assert best > 1, f"a tie between {verdict.logps} ({view.key}) has one best answer"
@@ -54,3 +59,5 @@ def _check_alike(first: Sequence[Verdict], second: Sequence[Verdict], tolerance:
         assert one.status is two.status, f"{how}: status {two.status} instead of {one.status}"
         gap = max((abs(a - b) for a, b in zip(one.logps, two.logps, strict=True)), default=0.0)
         assert gap <= tolerance, f"{how}: log-probs differ by {gap}"
+        gap = max((abs(a - b) for a, b in zip(one.scores, two.scores, strict=True)), default=0.0)
+        assert gap <= tolerance, f"{how}: scores differ by {gap}"

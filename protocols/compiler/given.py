@@ -42,6 +42,7 @@ VERDICT: Mapping[str, Any] = {
     "index": 0,
     "p": 0.7,
     "margin": 0.8,
+    "score": 0.6,
     "status": "scored",
     "decidable": True,
     "winner": "a role",

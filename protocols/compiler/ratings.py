@@ -15,7 +15,7 @@ from arena.protocols.graph import Role
 
 __all__ = ["read_rater", "read_value"]
 
-_JUDGED: Mapping[str, Any] = {"margin": 0.8, "p": 0.7, "won": 1}
+_JUDGED: Mapping[str, Any] = {"margin": 0.8, "p": 0.7, "won": 1, "score": 0.6}
 _CHECKED: Mapping[str, Any] = {"passed": True, "score": 0.5}
 
 
@@ -59,13 +59,14 @@ def read_value(
     if compiled is None:
         return None
     for name in sorted(compiled.names - names.keys()):
-        unit.add(path, f"'{name}' is given by a {'judge' if name in _JUDGED else 'checker'}: name one with 'by'")
+        givers = [who for who, names in (("judge", _JUDGED), ("checker", _CHECKED)) if name in names]
+        unit.add(path, f"'{name}' is given by a {' or a '.join(givers)}: name one with 'by'")
         return None
     used = compiled.names & rated.keys()
     if by is not None and not used:
         what = f"'by' does nothing: the value uses none of {', '.join(rated)}"
         unit.add((*path[:-1], "by"), what, key=True)
-    if rated is _JUDGED and used and not argues:
+    if rated is _JUDGED and used - {"score"} and not argues:
         what = "'margin', 'p' and 'won' are of the answer that is argued, and the speaker argues none: add 'argues'"
         unit.add(path, what)
     if compiled.names:

@@ -48,6 +48,8 @@ class _Reader:
     def __init__(self, unit: Unit, path: KeyPath) -> None:
         self.unit, self.path = unit, path
         self.file: RewardFile | None = unit.work.part(unit.document, RewardFile, path)[0]
+        self.of_turns: set[str] = set()
+        """Fields of turns that values of ``pay: turn`` may name, even where a verdict has one of that name."""
 
     def read(self) -> Reward | None:
         """The reward; None, with a fault, if it is none."""
@@ -168,7 +170,9 @@ class _Reader:
             source, path = source[own], (*path, own)
         plain: dict[str, Any] = dict.fromkeys(REWARD_NAMES, 0.5)
         if pay == "turn":
-            plain |= {**TURN_VALUES, **self.turn_fields(role)}
+            fields = self.turn_fields(role)
+            self.of_turns |= fields.keys()
+            plain |= {**TURN_VALUES, **fields}
         compiled = expression(self.unit, path, source, plain, member=role.number)
         try_number(self.unit, path, compiled, plain)
         if compiled is None:
@@ -220,7 +224,7 @@ class _Reader:
 
     def check_verdict(self, verdict: Ref | None, names: frozenset[str]) -> None:
         """A verdict is named exactly where a value speaks of it."""
-        uses = sorted({*REWARD_NAMES} & names)
+        uses = sorted(({*REWARD_NAMES} & names) - self.of_turns)
         if uses and verdict is None:
             self.unit.add(self.path, f"'{uses[0]}' is of a verdict: write verdict: NODE", key=True)
         if verdict is not None and not uses:
@@ -326,12 +330,13 @@ def _vary(move: Move, part: str, sample: Any, draw: random.Random) -> Any:
 def _of_verdict(weights: list[float], argues: int | None, label: int) -> dict[str, float]:
     total = sum(weights)
     if argues is None:
-        return {"correct": float(label == weights.index(max(weights)))}
+        return {"correct": float(label == weights.index(max(weights))), "score": max(weights)}
     own = weights[argues] / total
     other = max(weight for index, weight in enumerate(weights) if index != argues) / total
     return {
         "margin": math.log(own) - math.log(other),
         "p": own,
+        "score": own,
         "won": float(weights[argues] == max(weights)),
         "correct": float(argues == label),
     }

@@ -145,8 +145,6 @@ def _check_person(unit: Unit, path: KeyPath, name: str, file: RoleFile, uses: se
         if "answers" in unit.fields and "answers" not in file.sees:
             what = f"role '{name}' judges but does not see 'answers', so it could decide nothing: add it to 'sees'"
             unit.add(path, what, key=True)
-        elif "answers" not in unit.fields and "answers" not in file.sees:
-            unit.add(path, f"role '{name}' judges, but 'fields' lists no 'answers' to judge: add it", key=True)
         if file.hears == "quotes" and uses & {"speak", "critique", "revise", "human"}:
             what = "who speaks is told whole turns, so it cannot hear quotes only: remove it, or let another role speak"
             unit.add((*path, "hears"), what, key=True)

@@ -16,7 +16,7 @@ __all__ = ["EDGE_NAMES", "MESSAGE_NAMES", "REWARD_NAMES", "TURN_NAMES", "check_u
 TURN_NAMES = ("role", "round", "answer", "other", "sides", "number", "count", "of", "tools")
 """What templates may name beside fields, params, draws and nodes."""
 MESSAGE_NAMES = ("role", "text", "answer", "cue", "round")
-REWARD_NAMES = ("margin", "p", "won", "correct")
+REWARD_NAMES = ("margin", "p", "won", "correct", "score")
 EDGE_NAMES = ("round", "visits")
 RESERVED = frozenset(
     {*TURN_NAMES, *MESSAGE_NAMES, *REWARD_NAMES, *EDGE_NAMES, *FUNCTIONS, *GROUPS, "true", "false", "none", "loop"}

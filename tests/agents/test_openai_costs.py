@@ -16,7 +16,7 @@ from arena.protocols.errors import ConfigError
 from arena.protocols.records import Task, TurnStatus
 
 FREE = Limits()
-DEAR = Price(input=1_000_000, cached=500_000, output=2_000_000)  # a dollar a token, half, two
+DEAR = Price(input=1_000_000, cached=500_000, written=1_250_000, output=2_000_000)  # a dollar a token, half, 1.25, two
 
 
 def make(
@@ -41,16 +41,16 @@ def test_the_ledger_counts_what_the_server_tells(server: Any, faults: Any) -> No
     usage = {
         "prompt_tokens": 100,
         "completion_tokens": 30,
-        "prompt_tokens_details": {"cached_tokens": 40},
+        "prompt_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 10},
         "completion_tokens_details": {"reasoning_tokens": 20},
     }
     server.script(faults.completion(usage=usage))
     agent = make(server, price=DEAR)
     speak(agent, make_ask(1), make_ask(2))
     used = agent.usage
-    assert (used.calls, used.prompt_tokens, used.cached_tokens) == (2, 200, 80)
+    assert (used.calls, used.prompt_tokens, used.cached_tokens, used.written_tokens) == (2, 200, 80, 20)
     assert (used.completion_tokens, used.thinking_tokens) == (60, 40)
-    assert used.cost == 2 * (60 * 1 + 40 * 0.5 + 30 * 2)
+    assert used.cost == 2 * (50 * 1 + 10 * 1.25 + 40 * 0.5 + 30 * 2)
 
 
 def test_a_failed_call_costs_nothing_that_is_known(server: Any, faults: Any) -> None:

@@ -150,3 +150,14 @@ def test_an_asynchronous_program_answers_many_asks_at_once() -> None:
         return await asyncio.gather(*[agent.answer(ask(seed=seed)) for seed in (0, 1)])
 
     assert [act.text for act in asyncio.run(both())] == ["text", "act"]
+
+
+def test_an_asynchronous_program_takes_as_long_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr("arena.agents.scripted.asyncio.sleep", sleep)
+    assert asyncio.run(AsyncScripted("slow", lambda ask: "text", 2.5).answer(ask())).text == "text"
+    assert waited == [2.5]

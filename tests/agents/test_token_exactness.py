@@ -34,15 +34,27 @@ edges: [start -> say -> reply -> end, {from: reply, to: say, times: 3}]
 """
 ROUNDING = 2e-4
 """Nats between float32 log-probs of two implementations."""
-SYNCS = {"hf": 1000, "vllm": 100}
+SYNCS = {"hf": 1000, "vllm": 100, "stand-in": 10, "vllm-server": 100}
 
 
-@pytest.fixture(params=["hf", "vllm"])
+@pytest.fixture(
+    params=["hf", "stand-in", *(pytest.param(name, marks=pytest.mark.vllm) for name in ("vllm", "vllm-server"))]
+)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Every backend that samples tokens."""
-    if request.param == "vllm":
-        request.getfixturevalue("vllm")
+    """Every backend that samples tokens; the client of servers also with a server that needs no vLLM."""
     return str(request.param)
+
+
+@pytest.fixture
+def sampler(kind: str, request: pytest.FixtureRequest) -> Any:
+    """The spec of that backend, while what it talks to runs."""
+    if kind == "hf":
+        return "hf"
+    if kind == "vllm":
+        request.getfixturevalue("vllm")
+        return "vllm"
+    url = request.getfixturevalue("vllm_server") if kind == "vllm-server" else request.getfixturevalue("stand_in")[1]
+    return {"kind": "vllm-server", "url": url}
 
 
 class Recorder:
@@ -89,8 +101,8 @@ def learner_of(policy: Policy) -> Learner:
     return made
 
 
-def test_1_trained_ids_are_the_sampled_ids_where_reading_the_text_back_gives_others(kind: str, shared: Any) -> None:
-    policy = Policy("p", shared.letters(lora=1), sampler=kind)
+def test_1_trained_ids_are_the_sampled_ids_where_reading_the_text_back_gives_others(sampler: Any, shared: Any) -> None:
+    policy = Policy("p", shared.letters(lora=1), sampler=sampler)
     recorder = AsyncRecorder(policy.backend) if hasattr(policy.backend, "draw") else Recorder(policy.backend)
     episodes = play(agent_for(recorder, policy.model.encoder, "p"))
     asked = dict(recorder.log)
@@ -110,8 +122,8 @@ def test_1_trained_ids_are_the_sampled_ids_where_reading_the_text_back_gives_oth
     assert drifted >= 4  # of 32: the trap was really there
 
 
-def test_2_gradients_reach_own_tokens_and_no_others(kind: str, shared: Any) -> None:
-    policy = Policy("p", shared.letters(lora=1), sampler=kind)
+def test_2_gradients_reach_own_tokens_and_no_others(sampler: Any, shared: Any) -> None:
+    policy = Policy("p", shared.letters(lora=1), sampler=sampler)
     made = learner_of(policy)
     for episode in play(policy.agent(), 3):
         (sequence,) = sequences_of(episode, {"policy"})
@@ -121,8 +133,8 @@ def test_2_gradients_reach_own_tokens_and_no_others(kind: str, shared: Any) -> N
         assert len(sequence.positions) < len(sequence.ids) / 2
 
 
-def test_3_a_turn_without_tokens_trains_nothing_and_spoils_nothing(kind: str, shared: Any) -> None:
-    policy = Policy("p", shared.letters(lora=1), sampler=kind)
+def test_3_a_turn_without_tokens_trains_nothing_and_spoils_nothing(sampler: Any, shared: Any) -> None:
+    policy = Policy("p", shared.letters(lora=1), sampler=sampler)
     (episode,) = play(policy.agent(), 1, "x" * 600)  # fills the context
     (turn,) = [turn for turn in episode.turns if turn.role == "policy"]
     assert turn.status is TurnStatus.TRANSPORT
@@ -137,8 +149,8 @@ def test_3_a_turn_without_tokens_trains_nothing_and_spoils_nothing(kind: str, sh
     assert all(map(math.isfinite, learner_of(policy).update(sequences).values()))
 
 
-def test_4_log_probs_belong_to_the_logits_one_place_before(kind: str, shared: Any) -> None:
-    policy = Policy("p", shared.letters(lora=1), sampler=kind)
+def test_4_log_probs_belong_to_the_logits_one_place_before(sampler: Any, shared: Any) -> None:
+    policy = Policy("p", shared.letters(lora=1), sampler=sampler)
     made = learner_of(policy)
     off: list[float] = []
     for sequence in sampled(policy):
@@ -151,8 +163,8 @@ def test_4_log_probs_belong_to_the_logits_one_place_before(kind: str, shared: An
     assert made.gradient_reach(one) == sequence.positions[2:3]
 
 
-def test_5_padding_is_the_end_token_and_changes_nothing(kind: str, shared: Any) -> None:
-    policy = Policy("p", shared.letters(lora=1), sampler=kind)
+def test_5_padding_is_the_end_token_and_changes_nothing(sampler: Any, shared: Any) -> None:
+    policy = Policy("p", shared.letters(lora=1), sampler=sampler)
     end = policy.model.encoder.tokenizer.eos_token_id
     assert policy.model.encoder.tokenizer.pad_token_id == end
     starts = [policy.model.encoder.encode_turn("ab" * n, end=n % 2 == 0) for n in range(1, 12)]  # ends inside as well
@@ -173,15 +185,15 @@ def test_5_padding_is_the_end_token_and_changes_nothing(kind: str, shared: Any) 
 
 
 @pytest.mark.parametrize("temperature", [0.6, 1.0, 1.3])
-def test_6_the_first_ratio_is_one_at_every_temperature(kind: str, shared: Any, temperature: float) -> None:
-    policy = Policy("p", shared.letters(lora=1), sampler=kind)
+def test_6_the_first_ratio_is_one_at_every_temperature(sampler: Any, shared: Any, temperature: float) -> None:
+    policy = Policy("p", shared.letters(lora=1), sampler=sampler)
     report = self_check(learner_of(policy), sampled(policy, temperature, 24), tolerance=ROUNDING)
     assert report["tokens"] > 60
     assert report["ratio_max"] == pytest.approx(1.0, abs=ROUNDING)
 
 
-def test_7_dropout_is_off_where_tokens_are_sampled_and_scored(kind: str, shared: Any) -> None:
-    policy = Policy("p", shared.letters(lora=1), sampler=kind)
+def test_7_dropout_is_off_where_tokens_are_sampled_and_scored(sampler: Any, shared: Any) -> None:
+    policy = Policy("p", shared.letters(lora=1), sampler=sampler)
     policy.model.network.train()
     sequences = sampled(policy)
     report = self_check(learner_of(policy), sequences, tolerance=ROUNDING)
@@ -189,9 +201,9 @@ def test_7_dropout_is_off_where_tokens_are_sampled_and_scored(kind: str, shared:
     assert policy.model.network.training
 
 
-def test_15_every_version_is_delivered_and_the_base_stays_as_it_is(kind: str, shared: Any) -> None:
-    policy = Policy("p", shared.letters(lora=1), sampler=kind)
-    base = Policy("base", policy.model, adapter=None, sampler=kind)
+def test_15_every_version_is_delivered_and_the_base_stays_as_it_is(kind: str, sampler: Any, shared: Any) -> None:
+    policy = Policy("p", shared.letters(lora=1), sampler=sampler)
+    base = Policy("base", policy.model, adapter=None, sampler=sampler)
     frozen = {name: w.clone() for name, w in policy.model.network.named_parameters() if "lora" not in name}
     context = policy.model.encoder.encode_turn("abba" * 20, end=False)
     ids = policy.model.encoder.encode_turn("abab", end=False)
@@ -200,7 +212,7 @@ def test_15_every_version_is_delivered_and_the_base_stays_as_it_is(kind: str, sh
     for sync in range(SYNCS[kind]):
         shared.shift(policy.model, sync)
         policy.publish()
-        if sync % (SYNCS[kind] // 20) == 0:
+        if sync % (SYNCS[kind] // 10) == 0:
             (score,) = policy.backend.score(request)[0]
             assert score == pytest.approx(sum(shared.plain_logps(policy.model, context, ids)), abs=ROUNDING)
     assert policy.id == f"p@v{SYNCS[kind]}"
@@ -210,11 +222,11 @@ def test_15_every_version_is_delivered_and_the_base_stays_as_it_is(kind: str, sh
     self_check(learner_of(policy), sampled(policy), tolerance=ROUNDING)
 
 
-def test_16_a_known_mismatch_gives_the_exact_expectation(kind: str, shared: Any) -> None:
+def test_16_a_known_mismatch_gives_the_exact_expectation(kind: str, sampler: Any, shared: Any) -> None:
     """Samples of version 0, weighted by the ratio to their recorded log-probs, have the mean of version 1."""
-    policy = Policy("p", shared.letters(lora=1, spread=0.15), sampler=kind)
+    policy = Policy("p", shared.letters(lora=1, spread=0.15), sampler=sampler)
     context = policy.model.encoder.encode_turn("abba", end=False)
-    count = 3000
+    count = 300 if kind == "stand-in" else 3000
     answers = policy.backend.generate([SampleRequest(context, seed, Sampling(1.3), 1) for seed in range(count)])
     shared.shift(policy.model, 2, 0.15)
     now_V = (shared.plain_logits(policy.model, context)[-1] / 1.3).log_softmax(-1)
@@ -230,8 +242,8 @@ def test_16_a_known_mismatch_gives_the_exact_expectation(kind: str, shared: Any)
     assert max(abs(u - math.exp(float(now_V[t]))) for u, t in zip(unweighted, likely, strict=True)) > 0.05
 
 
-def test_16_the_learner_weights_once_and_refuses_tokens_without_log_probs(kind: str, shared: Any) -> None:
-    policy = Policy("p", shared.letters(lora=1, spread=0.15), sampler=kind)
+def test_16_the_learner_weights_once_and_refuses_tokens_without_log_probs(sampler: Any, shared: Any) -> None:
+    policy = Policy("p", shared.letters(lora=1, spread=0.15), sampler=sampler)
     episodes = play(policy.agent())
     shared.shift(policy.model, 2, 0.15)
     sequences = [sequence for episode in episodes for sequence in sequences_of(episode, {"policy"})]
@@ -253,8 +265,8 @@ def test_16_the_learner_weights_once_and_refuses_tokens_without_log_probs(kind: 
         sequences_of(episodes[0], {"policy"})
 
 
-def test_an_agent_adds_what_it_heard_and_said_to_its_context_and_nothing_else(kind: str, shared: Any) -> None:
-    policy = Policy("p", shared.letters(lora=1), sampler=kind)
+def test_an_agent_adds_what_it_heard_and_said_to_its_context_and_nothing_else(sampler: Any, shared: Any) -> None:
+    policy = Policy("p", shared.letters(lora=1), sampler=sampler)
     (episode,) = play(policy.agent(), 1)
     ledger = [token for turn in episode.turns if (span := turn.tokens) for token in (*span.prompt, *span.ids)]
     (sequence,) = sequences_of(episode, {"policy"})

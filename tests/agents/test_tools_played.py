@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from arena.agents import Completion, PolicyAgent, SampleRequest, ScoreRequest, from_list
+from arena.agents import Ask, Completion, PolicyAgent, SampleRequest, ScoreRequest, ScriptedAgent, from_list
 from arena.agents.encoders import WordEncoder
 from arena.engine import Engine, Plan
-from arena.protocols import Protocol, parse_document
+from arena.protocols import Protocol, load_protocol, parse_document
 from arena.protocols.errors import BackendError, SourceError
 from arena.protocols.loader import compile_document
 from arena.protocols.records import Episode, Task
@@ -28,18 +28,17 @@ nodes:
   result: {tool: tools, of: step, LIMIT}
 edges:
   - start -> step
-  - {from: step, to: result, when: step.tool != none, times: 9}
+  - {from: step, to: result, when: step.tool != none, times: TIMES}
   - result -> step
   - step -> end
 """
 TASK = Task("t", {"question": "Q?"})
 
 
-def protocol(tool: str, limit: str = "") -> Protocol:
+def protocol(tool: str, limit: str = "", times: int = 9) -> Protocol:
     name = tool.partition(":")[0]
-    text = (
-        STEPS.replace("TOOL", json.dumps(tool)).replace("NAME", name).replace(", LIMIT", f", {limit}" if limit else "")
-    )
+    text = STEPS.replace("TOOL", json.dumps(tool)).replace("NAME", name).replace("TIMES", str(times))
+    text = text.replace(", LIMIT", f", {limit}" if limit else "")
     return compile_document(parse_document(text))
 
 
@@ -53,29 +52,55 @@ def play(compiled: Protocol, agent: Any, concurrency: int = 1, count: int = 1) -
 
 
 BAD = {
-    "monty": ["while True: pass", "[0] * 10 ** 12", "import socket", "print('x' * 10 ** 6)", "1 / 0"],
-    "subprocess": [
-        "while True: pass",
-        "import os\nwhile True: os.fork()",
-        "[0] * 10 ** 12",
-        "open('/etc/passwd')",
-        "import os\nos._exit(0)",
-        "print('x' * 10 ** 6)",
-    ],
+    "fork bomb": "import os\nwhile True: os.fork()",
+    "memory bomb": "x = [0]\nwhile True:\n    x = x + x",
+    "endless loop": "while True: pass",
+    "file access": "open('/etc/passwd')",
+    "network access": "import socket\nsocket.create_connection(('127.0.0.1', 1))",
+    "huge output": "print('x' * 10 ** 6)",
+    "exit": "import sys\nsys.exit(0)",
+    "hard exit": "import os\nos._exit(0)",
+    # The first process of a namespace is deaf to itself, so that it would end well: it must not end.
+    "signal to itself": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\nwhile True: pass",
+    "signal to its parent": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nwhile True: pass",
+    "signal to all": "import os, signal\nos.kill(-1, signal.SIGKILL)",
+    "deaf to signals": ("import signal\nfor n in (1, 2, 3, 15): signal.signal(n, signal.SIG_IGN)\nwhile True: pass"),
 }
 
 
-@pytest.mark.parametrize("sandbox", BAD)
+@pytest.mark.parametrize("sandbox", ["monty", "subprocess"])
 def test_hostile_programs_are_recorded_and_the_run_goes_on(sandbox: str) -> None:
-    codes = [*BAD[sandbox], "1 + 1"]
+    """All of them in one episode, two episodes at once; each is followed by the next one, and all by a good one."""
+    codes = [*BAD.values(), "1 + 1"]
     agent = from_list([*(write_call("python", code=code) for code in codes), "done"])
-    compiled = protocol(f"python:sandbox={sandbox},seconds=1,memory=32")
+    compiled = protocol(f"python:sandbox={sandbox},seconds=1,memory=32", times=len(codes))
     for episode in play(compiled, agent, concurrency=2, count=2):
         results = [turn for turn in episode.turns if turn.node == "result"]
-        assert [turn.status.value for turn in results] == ["tool_error"] * len(BAD[sandbox]) + ["ok"]
+        ended = {name: turn.status.value for name, turn in zip(BAD, results, strict=False)}
+        assert ended == dict.fromkeys(BAD, "tool_error")
         assert all(turn.error for turn in results[:-1])
-        assert results[-1].text == "2"
+        assert (results[-1].status.value, results[-1].text) == ("ok", "2")
         assert episode.stop == "end"
+
+
+SECRET_TESTS = ("assert f(271828) == 314159", "assert f(-161803) == 577215")
+
+
+def test_the_writer_of_a_program_is_never_shown_its_tests() -> None:
+    """It fails, repairs and fails again; whatever it is asked, heard and given of the task holds no piece of a test."""
+    told: list[str] = []
+
+    def write(ask: Ask) -> str:
+        told.append(repr((ask.new, ask.task, ask.heard)))
+        return "```python\ndef f(x):\n    raise ValueError(f'the input was {x}')\n```"
+
+    task = Task("t", {"prompt": "Write f.", "tests": SECRET_TESTS})
+    plan = Plan("e", task, {"coder": ScriptedAgent("coder", write)})
+    (episode,) = Engine(load_protocol("program-synthesis"), {}, seed=0).play([plan])
+    checks = [turn for turn in episode.turns if turn.node == "result"]
+    assert [turn.fields["results"] for turn in checks] == [["ValueError"] * 2] * 4
+    assert len(told) == 4
+    assert not [secret for secret in ("271828", "314159", "161803", "577215", "assert") if secret in "".join(told)]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.charts import Bar, Series, bar_chart, heat_map, interval_plot, line_chart, nice_ticks
+from arena.charts import Bar, Series, bar_chart, heat_map, interval_plot, line_chart, nice_ticks, reliability_chart
 from arena.protocols.errors import ConfigError
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -106,3 +106,23 @@ def test_every_picture_is_sound_and_inert(picture):
 def test_unequal_lengths_are_told():
     with pytest.raises(ConfigError, match="'kl' has x, y"):
         line_chart([Series("kl", [0, 1], [0])], title="t")
+
+
+def test_dots_of_a_calibrated_judge_lie_on_the_diagonal():
+    picture = reliability_chart([0.6, 0.9], [0.6, 0.9], [1, 4], title="calibration")
+    dots = [node.attrib for node in ET.fromstring(picture).iter(f"{SVG}circle")]
+    (x0, y0), (x1, y1) = [(float(dot["cx"]), float(dot["cy"])) for dot in dots]
+    diagonal = next(node for node in ET.fromstring(picture).iter(f"{SVG}line") if "dash" in (node.get("style") or ""))
+    slope = (float(diagonal.get("y2") or 0) - float(diagonal.get("y1") or 0)) / (
+        float(diagonal.get("x2") or 0) - float(diagonal.get("x1") or 0)
+    )
+    assert (y1 - y0) / (x1 - x0) == pytest.approx(slope, rel=0.01)
+    # areas as the counts, but for a rim of 3
+    radii = [float(dot["r"]) - 3 for dot in dots]
+    assert radii[1] / radii[0] == pytest.approx(2.0)
+
+
+def test_a_reliability_chart_without_samples_says_so():
+    assert "no data" in texts(reliability_chart([], [], [], title="t"))
+    with pytest.raises(ConfigError, match="of each bin"):
+        reliability_chart([0.5], [], [1], title="t")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from arena.judges import JudgeView
-from arena.judging import Bench, ask_judge, deciding_nodes, judge_episodes
+from arena.judging import Bench, deciding_nodes, judge_episodes
 from arena.protocols import Protocol, QuoteRule, load_protocol
-from arena.protocols.errors import BackendError, ConfigError
+from arena.protocols.errors import ConfigError
 from arena.protocols.graph import Budget, Node, Role, Scope
 from arena.protocols.records import Episode, Quote, Task, Turn, TurnStatus, Verdict, VerdictStatus
 from arena.protocols.templates import Template
@@ -258,39 +258,3 @@ def test_a_judge_that_fails_on_one_transcript_judges_the_others(judge: Any) -> N
     assert good.margin(0) == pytest.approx(1.0)
     assert bad.status is VerdictStatus.TRANSPORT
     assert bad.evidence["reason"] == "TimeoutError: no answer"
-
-
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        (None, "something else than a list of verdicts"),
-        (["A"], "something else than a list of verdicts"),
-        ([], "0 verdicts on 1 views"),
-        ([Verdict(VerdictStatus.SCORED, "odd", (0.0,))], "1 log-probs for 2 answers"),
-        ([Verdict(VerdictStatus.TIE, "odd")], "0 log-probs for 2 answers"),
-        ([Verdict(VerdictStatus.SCORED, "odd", (math.nan, 0.0))], "no distribution"),
-        ([Verdict(VerdictStatus.SCORED, "odd", (5.0, 3.0))], "no distribution"),
-    ],
-)
-def test_a_judge_that_breaks_its_contract_is_named(answer: object, told: str) -> None:
-    class Odd:
-        name = "odd"
-        sees_label = False
-
-        def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
-            return answer  # type: ignore[return-value]
-
-    with pytest.raises(BackendError, match=f"judge 'odd' gave .*{told}"):
-        ask_judge(Odd(), [JudgeView("e", "q", ("x", "y"), [], {}, None, (0, 1))])
-
-
-def test_a_judge_from_afar_that_breaks_its_contract_is_named_too() -> None:
-    class Odd:
-        name = "odd"
-        sees_label = False
-
-        async def verdict(self, view: JudgeView) -> Verdict:
-            return "A"  # type: ignore[return-value]
-
-    with pytest.raises(BackendError, match="judge 'odd' gave str instead of a verdict"):
-        ask_judge(Odd(), [JudgeView("e", "q", ("x", "y"), [], {}, None, (0, 1))])

@@ -52,6 +52,7 @@ def test_a_verdict_says_who_won_and_how_clearly() -> None:
         "index": 1,
         "p": pytest.approx(0.7),
         "margin": pytest.approx(math.log(3.5)),
+        "score": None,
         "status": "scored",
         "decidable": True,
         "winner": "pro",

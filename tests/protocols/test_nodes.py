@@ -161,7 +161,7 @@ DRAFT = 'draft: {speak: pro, prompt: "Be {{ mood }}.", draw: {mood: moods}}'
         (
             "by: judge, value: p",
             "by: judge, value: words",
-            "21: nodes.best.by: 'by' does nothing: the value uses none of margin, p, won",
+            "21: nodes.best.by: 'by' does nothing: the value uses none of margin, p, won, score",
         ),
         ("by: judge, value: p", "value: p", "21: nodes.best.value: 'p' is given by a judge: name one with 'by'"),
         (

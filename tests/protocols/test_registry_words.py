@@ -28,6 +28,21 @@ def test_specs_are_read_from_text_and_mappings() -> None:
             parse_spec(bad)
 
 
+def test_lists_and_mappings_in_specs_stand_in_brackets_that_close_at_the_end_of_the_value() -> None:
+    assert parse_spec(
+        "panel:judges=[exact, 'llm:model=a,path=b', {kind: x}] ,rule=mean,weights={a: 1, b: [2]}"
+    ).args == {
+        "judges": ["exact", "llm:model=a,path=b", {"kind": "x"}],
+        "rule": "mean",
+        "weights": {"a": 1, "b": [2]},
+    }
+    for text in ("[hello", "{a} b", "a [b]", "]["):
+        assert parse_spec(f"fixed:text={text},n=1").args == {"text": text, "n": 1}
+    assert parse_spec("fixed:text='[a, b]',more=\"{}\"").args == {"text": "[a, b]", "more": "{}"}
+    with pytest.raises(ConfigError, match=r"no list or mapping .* for a text write it in quotes"):
+        parse_spec("fixed:text={a: b: c}")
+
+
 def test_registries_build_with_arguments_and_context() -> None:
     things: Registry[tuple[int, str]] = Registry("thing")
 
@@ -65,6 +80,48 @@ def test_a_spec_is_checked_without_building_and_without_importing_what_is_heavy(
         things.check("pair:size=3")
     with pytest.raises(ConfigError, match="needs 'path'"):
         things.check("far")
+
+
+@pytest.mark.parametrize(
+    ("spec", "identity"),
+    [
+        ("talker:size=1,text='a, b',spend=5", "talker:size=1,text='a, b'"),
+        ("talker:spend=5", "talker"),
+        ("talker: spend=5,size=1", "talker:size=1"),
+        ("talker:size=1", "talker:size=1"),
+        ("talker", "talker"),
+        ("stranger:spend=5", "stranger:spend=5"),
+        ({"kind": "talker", "spend": 5, "size": 1}, {"kind": "talker", "size": 1}),
+    ],
+)
+def test_an_identity_leaves_out_what_does_not_decide_results(spec: object, identity: object) -> None:
+    things: Registry[int] = Registry("thing")
+
+    @things.register("talker", summary="talks", aside=("spend",))
+    def talker(*, size: int = 0, text: str = "", spend: int = 0) -> int:
+        return size
+
+    assert things.identity(spec) == identity  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "[talker, 'talker:size=1,spend={}']",
+        "{{'talker:size=1,spend={}': 2}}",
+        "[{{judge: 'talker:size=1,spend={}', weight: 2}}]",
+        "[{{kind: talker, spend: {}}}]",
+        "[\"group:members=['talker:size=1,spend={}']\"]",
+    ],
+)
+def test_an_identity_leaves_it_out_of_specs_inside_as_well(inner: str) -> None:
+    things: Registry[int] = Registry("thing")
+    things.lazy("talker", "no.such:thing", "talks", aside=("spend",))
+    things.lazy("group", "no.such:thing", "holds talkers", nests=("members",))
+    less, more, other = (f"group:members={inner.format(given)},rule=mean" for given in ("5", "6", "5,loud=true"))
+    assert things.identity(less) == things.identity(more)
+    assert things.identity(less) != things.identity(less.replace("mean", "median"))
+    assert things.identity(less) != things.identity(other)
 
 
 def test_words_expand_as_in_a_shell() -> None:

@@ -96,7 +96,7 @@ def test_a_vote_on_answers_pays_like_a_judge() -> None:
         ("{value: margin}", "rewards: 'margin' is of a verdict: write verdict: NODE"),
         (
             "{verdict: verdict, value: first.score}",
-            "rewards.verdict: 'verdict' does nothing: the value uses none of margin, p, won, correct",
+            "rewards.verdict: 'verdict' does nothing: the value uses none of margin, p, won, correct, score",
         ),
         (
             "{roles: [crowd], verdict: verdict, value: margin}",

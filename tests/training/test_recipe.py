@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from arena.protocols.errors import ConfigError, SourceError
+from arena.training.judge_recipes import load_any_recipe
 from arena.training.recipe import Recipe, load_recipe, recipes
 from arena.training.recipe_checks import check_recipe
 from arena.training.trainers import TRAINERS
@@ -34,6 +35,7 @@ evaluation:
     debate: {protocol: evidence-debate, lineup: generations}
     full: {protocol: evidence-oracle}
   exploiter: greedy-quotes
+  same_judge: true
 """
 
 
@@ -54,7 +56,7 @@ def test_shipped_recipes_load_and_say_what_they_are(tmp_path: Path) -> None:
     assert {"digits", "facts"} <= set(recipes())
     assert all(recipes().values())
     for name in recipes():
-        assert load_recipe(name).recipe == name
+        assert load_any_recipe(name).recipe == name
     (tmp_path / "r.yaml").write_text(SOUND)
     assert load_recipe(tmp_path / "r.yaml").recipe == "sound"
 
@@ -128,6 +130,25 @@ def test_what_is_named_must_exist_and_fit(tmp_path: Path, old: str, new: str, ex
 def test_a_key_that_would_change_nothing_is_a_fault(tmp_path: Path, old: str, new: str, expected: str) -> None:
     (found,) = faults(tmp_path, (old, new))
     assert found.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("first: debater", "first: 'openai:model=m,cache=kept'", "roles.first"),
+        ("first: debater", "first: {kind: hf, model: a/b, cache: kept}", "roles.first"),
+        ("agent: random-quotes", "agent: 'smollm2:cache=kept'", "warm_start.demonstrations[0].agent"),
+    ],
+)
+def test_no_turn_of_training_comes_from_a_cache(tmp_path: Path, old: str, new: str, place: str) -> None:
+    (found,) = faults(tmp_path, (old, new))
+    assert f"{place}: training draws every turn anew, and none comes from a cache: remove 'cache'" in found
+
+
+def test_what_is_measured_after_training_may_come_from_a_cache(tmp_path: Path) -> None:
+    file = tmp_path / "r.yaml"
+    file.write_text(SOUND.replace("exploiter: greedy-quotes", "exploiter: 'smollm2:cache=kept'"))
+    assert load_recipe(file).evaluation.exploiter == "smollm2:cache=kept"
 
 
 def test_keys_that_do_something_are_not_faults(tmp_path: Path) -> None:
@@ -291,3 +312,36 @@ def test_a_counted_role_is_filled_as_a_whole_or_seat_by_seat(tmp_path: Path) -> 
 def test_a_policy_in_roles_that_earn_nothing_is_a_fault(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="protocol 'society' pays no role of 'debater', so no reward trains it"):
         load_recipe(society(tmp_path, "{debater: silent, helper: debater}"))
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        (
+            "",
+            "15:1: evaluation: the judge that rewards must not report the result: name another one in evaluation.judge",
+        ),
+        (
+            "judge: {kind: exact}",
+            "20:3: evaluation.judge: this is the judge 'exact' that rewards training: name another",
+        ),
+        ("judge: {kind: macth}", "20:17: evaluation.judge.kind: 'macth' is not a known judge. Did you mean 'match'?"),
+        (
+            "same_judge: true\n  judge: {kind: match}",
+            "20:3: evaluation.same_judge: it contradicts evaluation.judge: remove one of the two",
+        ),
+        ("judge: {kind: match, max_undecidable: 0.1}", "20:24: evaluation.judge.max_undecidable: it stops trainings"),
+    ],
+)
+def test_the_judge_that_rewards_does_not_report(tmp_path: Path, new: str, expected: str) -> None:
+    (fault,) = faults(tmp_path, ("same_judge: true", new))
+    assert fault.startswith(expected)
+
+
+def test_another_judge_or_a_twin_trained_from_another_seed_may_report(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text(SOUND.replace("same_judge: true", "judge: {kind: match}"))
+    assert load_recipe(tmp_path / "r.yaml").evaluation.judge is not None
+    facts = load_recipe("facts")
+    assert facts.evaluation.judge == facts.judge
+    with pytest.raises(SourceError, match="must not report"):
+        load_recipe("facts", {"evaluation.judge": None})

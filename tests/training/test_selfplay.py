@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import torch
 from typer.testing import CliRunner
 
 from arena.cli.app import app
-from arena.protocols.errors import ConfigError, ResumeError, SourceError, StoreError
+from arena.judges import JUDGES, JudgeView
+from arena.protocols.errors import ConfigError, ResumeError, SourceError, StoreError, UndecidedError
 from arena.protocols.records import Verdict, VerdictStatus
 from arena.rewards import Payoff, pay
 from arena.store import Store
@@ -22,6 +24,7 @@ from arena.training.selfplay import SelfPlay, World, build_world, metrics_rows
 
 SMALL = {
     "judge.train.steps": 30,
+    "evaluation.judge.train.steps": 30,
     "warm_start.steps": 6,
     "warm_start.tasks": 8,
     "warm_start.learner.warmup": 0,
@@ -35,6 +38,8 @@ SMALL = {
     "evaluation.tournament": 6,
     "evaluation.exploiter_tasks": 4,
 }
+
+SMALL_AS_IT_IS = {key: value for key, value in SMALL.items() if "judge" not in key}
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +83,33 @@ def test_the_json_has_what_the_command_promises(outcome: Outcome) -> None:
     assert results["kl"][0] == 0.0
     assert len(results["control"]["elo"]) == 3
     assert 0 < results["seconds"]["trained"] < results["seconds"]["total"]
+
+
+def test_another_judge_measures_than_the_one_that_rewards(outcome: Outcome) -> None:
+    plain = json.loads((outcome.out / "results.json").read_text())
+    rewards, measures = outcome.world.judge, outcome.world.measures
+    assert rewards.name == plain["judge"]["name"] != plain["evaluation_judge"]["name"] == measures.name
+    assert plain["same_judge"] is False
+    assert JUDGES.build(f"llm:path={outcome.out / 'evaluation_judge'}").name == measures.name
+    with Store.open(outcome.out, create=False) as store:
+        judges = {episode.verdict.judge for episode in store.run().episodes() if episode.verdict is not None}
+    assert judges == {measures.name}
+    # Only trained policies can have learned to please the judge that rewarded them.
+    told = {name for name, row in plain["arms"].items() if "training_judge" in row}
+    assert told == {"consultancy", "debate_gen0", "debate_gen1", "debate_gen2"}
+    assert plain["arms"]["debate_gen2"]["training_judge"]["n"] == plain["arms"]["debate_gen2"]["n"]
+
+
+def test_one_judge_for_both_is_refused_by_name_and_told_where_it_is_wanted(outcome: Outcome, tmp_path: Path) -> None:
+    kept = {"kind": "llm", "args": {"path": str(outcome.out / "judge")}}
+    link = tmp_path / "other-path"
+    link.symlink_to(outcome.out / "judge")
+    other = {"kind": "llm", "args": {"path": str(link)}}
+    with pytest.raises(ConfigError, match="the very instrument that rewards training"):
+        build_world(load_recipe("facts", {**SMALL_AS_IT_IS, "judge": kept, "evaluation.judge": other}), 3, ignore)
+    same = {"judge": kept, "evaluation.judge": None, "evaluation.same_judge": True}
+    world = build_world(load_recipe("facts", {**SMALL_AS_IT_IS, **same}), 3, ignore)
+    assert world.measures is world.judge
 
 
 def test_the_report_is_one_page_without_requests_that_shows_graph_and_transcripts(outcome: Outcome) -> None:
@@ -223,7 +255,7 @@ def test_candidates_and_thoughts_are_branches_and_only_what_is_paid_is_trained(w
     (tmp_path / "picked.yaml").write_text(PICKED)
     changes = {"protocol": str(tmp_path / "picked.yaml"), "params": {}, "evaluation.tournament": 0}
     recipe = load_recipe("facts", {**SMALL, **changes})
-    picked = World(recipe, world.seed, world.tasks, world.judge, world.judge_report)
+    picked = replace(world, recipe=recipe)
     rows: list[dict[str, Any]] = []
     player = SelfPlay(picked, tmp_path / "run", rows.append)
     episodes = player.rollouts(1, 0)
@@ -241,9 +273,37 @@ def test_candidates_and_thoughts_are_branches_and_only_what_is_paid_is_trained(w
     assert check["ratio_max"] == pytest.approx(1.0, abs=1e-4)
 
 
+class HalfBlind:
+    """Cannot decide every second episode."""
+
+    sees_label = False
+
+    def __init__(self, judge: Any) -> None:
+        self.inner = judge
+        self.name = f"half of {judge.name}"
+
+    def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
+        blind = Verdict(VerdictStatus.ABSTAIN, self.name, evidence={"reason": "closed this eye"})
+        verdicts = self.inner.judge(views)
+        return [blind if int(v.key[-1]) % 2 else found for v, found in zip(views, verdicts, strict=True)]
+
+
+def test_training_stops_where_too_many_verdicts_cannot_be_used(world: World, tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    half = replace(world, judge=HalfBlind(world.judge))
+    with pytest.raises(UndecidedError, match=r"generation 1, step 2: .* 50\.0% of 32: 16 abstain \(closed this eye\)"):
+        SelfPlay(half, tmp_path, rows.append).run()
+    assert [row["undecidable_by"] for row in rows if row.get("phase") == "self-play"] == [{"abstain": 8}] * 2
+    assert (tmp_path / "checkpoint.pt").is_file(), "generation 0 is kept"
+    allowed = load_recipe("facts", {**SMALL, "judge.max_undecidable": 0.5, "self_play.generations": 1})
+    trained = SelfPlay(replace(half, recipe=allowed), tmp_path, ignore).run(resume=True)
+    (found,) = trained.undecided
+    assert (found["verdicts"], found["undecidable"], found["too_many"]) == (48, 24, False)
+
+
 def _with(world: World, key: str, value: Any) -> World:
     recipe = load_recipe("facts", {**SMALL, key: value})
-    return World(recipe, world.seed, world.tasks, world.judge, world.judge_report)
+    return replace(world, recipe=recipe)
 
 
 def test_an_adapter_trains_beside_a_frozen_base(world: World, tmp_path: Path) -> None:

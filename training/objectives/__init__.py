@@ -6,8 +6,15 @@ against golden vectors in the tests.
 
     aggregate         one number from many tokens: the normalisations of the literature
     policy_gradient   PPO clip and its kin: GRPO, Dr. GRPO, DAPO, GSPO
+    reinforce         without a value: REINFORCE, RLOO, REINFORCE++, rewards on steps, planner and executor
+    actor_critic      with a value: value loss, entropy, PPO as a whole, PPO-ptx
+    importance        weights for tokens of a sampler that is not quite the trainer
     kl                sampled and exact KL to a reference
-    supervised        negative log-likelihood
+    supervised        negative log-likelihood; Bradley-Terry and pointwise losses of reward models
+    preference        pairs of replies: DPO and its kin, IPO, SimPO, ORPO, SPIN
+    pointwise         replies one by one or ranked: KTO, UNA, RRHF, PRO
+    value_based       offline: expectiles, ILQL, CQL, a verifier of steps
+    constrained       several goals: Lagrange multiplier, scalarisation, Pareto front
 """
 
 from typing import Literal

@@ -12,6 +12,7 @@ positions; how the policy changes which positions are visited is left to the pol
 
 from __future__ import annotations
 
+import math
 from typing import get_args
 
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor
 from arena.protocols.errors import ConfigError, suggest
 from arena.training.objectives import Estimator
 
-__all__ = ["exact_kl", "kl_from_logps", "kl_per_token"]
+__all__ = ["best_of_n_kl", "exact_kl", "kl_from_logps", "kl_per_token"]
 
 
 def kl_per_token(
@@ -79,3 +80,17 @@ def kl_from_logps(p_logps_NV: Tensor, q_logps_NV: Tensor) -> Tensor:
     # 0 * (-inf - q) would be NaN, in the value and in the gradient.
     gap_NV = torch.where(p_NV > 0, p_logps_NV - q_logps_NV, 0.0)
     return (p_NV * gap_NV).sum(-1)
+
+
+def best_of_n_kl(n: int) -> float:
+    """Nats by which the best of n samples may diverge from one: log n - (n - 1) / n.
+
+    Stiennon et al. 2020 (2009.01325), appendix G.3; an upper bound where answers can be equally good (Beirami et al.
+    2024, 2401.01879).
+
+    Raises:
+        ConfigError: n is less than 1.
+    """
+    if n < 1:
+        raise ConfigError(f"best of {n} is nothing: n is at least 1")
+    return math.log(n) - (n - 1) / n

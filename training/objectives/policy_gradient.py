@@ -105,6 +105,7 @@ def ppo_policy(
     agg: Aggregate = "token_mean",
     empty_rows: Literal["count", "exclude"] = "count",
     norm_const: float | None = None,
+    importance_BT: Tensor | None = None,
 ) -> dict[str, Tensor]:
     """The whole objective of one batch: aggregated surrogate plus ``beta`` times the aggregated KL.
 
@@ -119,6 +120,8 @@ def ppo_policy(
         beta: coefficient of the KL.
         kl_estimator: see `arena.training.objectives.kl`.
         agg, empty_rows, norm_const: see `token_weights`.
+        importance_BT: (B, T) weights of the surrogate for tokens that a sampler drew which is not quite the trainer
+            (`arena.training.objectives.importance`); the KL is not weighted.
 
     Returns:
         Scalars ``loss``, ``pg_loss``, ``kl`` (aggregated like the loss), ``clip_frac`` (share of trained tokens).
@@ -137,7 +140,8 @@ def ppo_policy(
         dual_clip=dual_clip,
         log_ratio_clamp=log_ratio_clamp,
     )
-    pg_loss = masked_sum(surrogate.loss_BT, mask_BT, weights_BT)
+    loss_BT = surrogate.loss_BT if importance_BT is None else surrogate.loss_BT * importance_BT.detach()
+    pg_loss = masked_sum(loss_BT, mask_BT, weights_BT)
     kl = torch.zeros_like(pg_loss)
     if ref_logps_BT is not None:
         kl_BT = kl_per_token(logps_BT, ref_logps_BT, mask_BT, estimator=kl_estimator)

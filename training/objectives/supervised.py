@@ -1,4 +1,4 @@
-"""Negative log-likelihood of given tokens."""
+"""Learning from given targets: likelihood of tokens, and scores of replies (reward models)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from arena.training.objectives import Aggregate
 from arena.training.objectives.aggregate import aggregate
 
-__all__ = ["IGNORE", "nll", "nll_from_logits", "whiten"]
+__all__ = ["IGNORE", "nll", "nll_from_logits", "rm_bt", "rm_pointwise", "whiten"]
 
 IGNORE = -100
 """Label of a token that is not trained."""
@@ -68,3 +68,61 @@ def whiten(x_BT: Tensor, mask_BT: Tensor, *, shift_mean: bool = True, ddof: int 
     variance = torch.where(mask_BT, x_BT - mean, 0.0).square().sum() / (count - ddof).clamp(min=1)
     out_BT = (x_BT - mean) * torch.rsqrt(variance + 1e-8)
     return torch.where(mask_BT, out_BT if shift_mean else out_BT + mean, 0.0)
+
+
+def rm_bt(
+    chosen_B: Tensor,
+    rejected_B: Tensor,
+    *,
+    margin_B: Tensor | None = None,
+    soft_label_B: Tensor | None = None,
+    center_coef: float = 0.0,
+) -> dict[str, Tensor]:
+    """Bradley-Terry loss of a reward model: ``-log sigmoid(r_chosen - r_rejected - margin)``, mean over pairs.
+
+    Ouyang et al. 2022 (2203.02155, equation 1); the margin of Touvron et al. 2023 (2307.09288, equation 2); soft labels
+    of RLAIF (Lee et al. 2023, 2309.00267); centring of Eisenstein et al. 2023 (2312.09244):
+    ``center_coef * (r_chosen + r_rejected)^2``, which pins the level that pairs leave open.
+
+    Args:
+        chosen_B: (B,) scores of the preferred replies.
+        rejected_B: (B,) scores of the others.
+        margin_B: (B,) by how much the chosen reply should lead.
+        soft_label_B: (B,) probability that the chosen reply is the better one; 1 if absent.
+        center_coef: weight of centring.
+
+    Returns:
+        ``loss``, a scalar, and ``accuracy``, the share of pairs whose chosen reply scores more (a tie counts half).
+    """
+    lead_B = chosen_B - rejected_B
+    aim_B = lead_B if margin_B is None else lead_B - margin_B
+    loss_B = -torch.nn.functional.logsigmoid(aim_B)
+    if soft_label_B is not None:
+        loss_B = soft_label_B * loss_B - (1.0 - soft_label_B) * torch.nn.functional.logsigmoid(-aim_B)
+    if center_coef:
+        loss_B = loss_B + center_coef * (chosen_B + rejected_B).square()
+    accuracy = ((lead_B > 0).to(lead_B.dtype) + 0.5 * (lead_B == 0).to(lead_B.dtype)).mean()
+    return {"loss": loss_B.mean(), "accuracy": accuracy.detach()}
+
+
+def rm_pointwise(
+    scores: Tensor, targets: Tensor, *, kind: Literal["mse", "bce"], weights: Tensor | None = None
+) -> Tensor:
+    """Regression or classification of scores, weighted mean over entries; any shape, all the same.
+
+    ``bce`` reads scores as log-odds: outcome verifiers (Cobbe et al. 2021, 2110.14168) and process rewards, one entry a
+    step (Uesato et al. 2022, 2211.14275; Lightman et al. 2023, 2305.20050).
+
+    Args:
+        scores: what the model gives.
+        targets: for ``bce`` in [0, 1].
+        kind: ``mse`` or ``bce``.
+        weights: 0 leaves an entry out, whatever it holds; 1 if absent.
+    """
+    kept = torch.ones_like(scores) if weights is None else weights
+    scores = torch.where(kept != 0, scores, 0.0)
+    if kind == "mse":
+        loss = (scores - targets).square()
+    else:
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(scores, targets, reduction="none")
+    return (torch.where(kept != 0, loss, 0.0) * kept).sum() / kept.sum().clamp(min=1e-12)

@@ -36,7 +36,7 @@ _AWAITED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGALRM}
 _SET_PDEATHSIG, _SET_KEEPCAPS, _SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVS = 1, 8, 36, 38
 _NEW_IPC, _NEW_USER, _NEW_PID, _NEW_NET = 0x08000000, 0x10000000, 0x20000000, 0x40000000
 _CAPABILITY_VERSION, _READ_ANY = 0x20080522, 1 << 2
-_FIRST_USER = 2_000_000_000
+FIRST_USER = 2_000_000_000
 """User ids from here on belong to nobody; the warden's process id is added."""
 _FILE_SIZE, _OPEN_FILES = 16 * 2**20, 64
 _NAME = "<program>"
@@ -50,7 +50,7 @@ def main() -> NoReturn:
     job = json.load(sys.stdin)
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     root = os.geteuid() == 0 and job["own_user"]
-    job["user"] = _FIRST_USER + os.getpid() if root else None
+    job["user"] = FIRST_USER + os.getpid() if root else None
     if root:
         os.chown(".", job["user"], job["user"])
     job["processes"] += 0 if root else _tasks_of(os.getuid())
@@ -71,8 +71,12 @@ def _fence(namespaces: bool) -> None:
     libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # whoever is orphaned below becomes the warden's child
     libc.prctl(_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if namespaces:
-        # Not every system lets us; then the other means have to do.
-        libc.unshare(_NEW_PID | _NEW_NET | _NEW_IPC | (_NEW_USER if os.geteuid() else 0))
+        separate(processes=True)
+
+
+def separate(processes: bool) -> None:
+    """Take namespaces of our own, without network; not every system lets us, and then the other means have to do."""
+    _libc().unshare((_NEW_PID if processes else 0) | _NEW_NET | _NEW_IPC | (_NEW_USER if os.geteuid() else 0))
 
 
 def _watch(child: int) -> int:
@@ -150,7 +154,7 @@ def _be_program(job: dict[str, Any]) -> NoReturn:
             line = line[write(results, line) :]
 
     try:
-        _confine(job)
+        confine(job)
     except Exception as error:
         report("setup", f"{type(error).__name__}: {error}")
         leave(1)
@@ -164,7 +168,8 @@ def _be_program(job: dict[str, Any]) -> NoReturn:
     leave(0)
 
 
-def _confine(job: dict[str, Any]) -> None:
+def confine(job: dict[str, Any]) -> None:
+    """Give up, in this process and for good, all that a program has no use for."""
     os.setsid()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

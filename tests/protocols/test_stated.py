@@ -1,0 +1,86 @@
+"""What a text states: an answer or nothing, never a guess."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arena.protocols.records import VerdictStatus
+from arena.protocols.stated import Stated, read_answer, read_number
+
+ANSWERS = ("Paris", "a concrete wall", "con")
+
+
+@pytest.mark.parametrize(
+    ("text", "index"),
+    [
+        ("Paris", 0),
+        ("  paris. ", 0),
+        ("**A Concrete   Wall**", 1),
+        ("B", 1),
+        ("(b)", 1),
+        ("C)", 2),
+        ("A) Paris", 0),
+        ("Answer: B", 1),
+        ("The final answer is: Con!", 2),
+        ("It is in France.\nAnswer: A", 0),
+        ("A\nParis", 0),
+        ("\uff21", 0),  # full-width A
+    ],
+)
+def test_a_stated_answer_is_read(text, index):
+    assert read_answer(text, ANSWERS) == Stated(index)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "concrete",  # begins with 'con'
+        "I concur with the economist",  # 'con' in words
+        "con and pro",
+        "Paris is not the answer",
+        "A wall",
+        "A) con",  # letter and text disagree
+        "D",
+        "",
+        "a is for apple",
+    ],
+)
+def test_nothing_is_guessed(text):
+    assert read_answer(text, ANSWERS).value is None
+
+
+def test_letters_yield_to_answers_that_are_letters():
+    assert read_answer("B", ("B", "A")) == Stated(0)
+    assert read_answer("Straße", ("STRASSE", "x y")) == Stated(0)
+
+
+@pytest.mark.parametrize(
+    "text", ["**Answer:** B", "Answer:B", "**Final answer: B**", "_The answer is_ (B)", "answer = a concrete wall"]
+)
+def test_marks_of_emphasis_around_the_lead_do_not_matter(text):
+    assert read_answer(text, ANSWERS) == Stated(1)
+
+
+def test_after_a_rationale_only_lines_that_announce_an_answer_count():
+    text = "Paris\nB) a concrete wall\nThe answer is not easy.\nAnswer: C"
+    assert read_answer(text, ANSWERS, led=True).value == 2
+    assert read_answer(text, ANSWERS).status is VerdictStatus.CONTRADICTORY
+
+
+def test_a_line_that_a_limit_cut_does_not_count():
+    assert read_answer("Answer: B", ANSWERS, cut=True).status is VerdictStatus.TRUNCATED
+    assert read_answer("Answer: B\nbecaus", ANSWERS, cut=True).value == 1
+
+
+@given(st.text(max_size=60), st.booleans(), st.booleans())
+def test_any_text_is_read_and_no_answer_inside_a_sentence(text, led, cut):
+    found = read_answer(text, ("yes", "no"), led=led, cut=cut)
+    assert (found.value is None) == bool(found.reason)
+    assert read_answer(f"I say yes {text.replace('answer', '')} of course", ("yes", "no"), led=True).value is None
+
+
+def test_numbers_that_count():
+    for text in ("7", "7.", "**7**", "Score: 7", "Rating: 7/10", "The final score is 7 out of 10.", "7.0"):
+        assert read_number(text, 1, 10).value == 7.0
+    for text in ("seven", "7/5", "0", "-7", "7 8", "about 7", "70", "7e0", ""):
+        assert read_number(text, 1, 10).value is None
