@@ -245,7 +245,9 @@ class _Training:
 
     def log(self, number: int, rows: Sequence[Mapping[str, float]]) -> None:
         """A row of the log: means over the steps since the last one."""
-        means = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+        names = dict.fromkeys(name for row in rows for name in row)
+        found = {name: [row[name] for row in rows if name in row] for name in names}
+        means = {name: sum(values) / len(values) for name, values in found.items()}
         of = self.method.steps * self.recipe.labels.rounds
         row = {"phase": "training", "round": number, "step": self.step, "of": of, **means}
         with (self.out / "metrics.jsonl").open("a") as stream:

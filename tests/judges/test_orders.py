@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -79,6 +79,7 @@ def test_pairs_that_agree_with_strengths_give_them_back():
     assert evidence["order_consistent"]
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(0.02, 0.98), min_size=6, max_size=6))
 def test_strengths_are_the_likeliest_ones(shares):
     pairs = {pair: logs(p, 1 - p) for pair, p in zip(itertools.combinations(range(4), 2), shares, strict=True)}

@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arena.judges import JudgeView, Statement
@@ -40,6 +40,7 @@ def view(text, role="pro", passage="A text.", quote=None):
 
 
 @DEBATES
+@settings(max_examples=40)
 @given(text=st.text(min_size=1, max_size=80))
 @example(text=FORGED)
 @example(text="{{ labels }} {% raw %}")
