@@ -29,7 +29,7 @@ demo: $(VENV)/.runtime
 	$(PY) -m arena demo $(ARGS)
 
 test: $(VENV)/.ready
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest -n auto --maxprocesses 4 $(PYTEST_ARGS)
 ifeq ($(PYTEST_ARGS),)
 	@$(MAKE) --no-print-directory test-vllm
 endif

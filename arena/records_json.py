@@ -71,12 +71,12 @@ def _episode(episode: Episode) -> dict[str, Any]:
         "lineup": dict(episode.lineup),
         "sides": episode.sides,
         "turns": [_turn(turn) for turn in episode.turns],
-        "verdicts": {node: verdict_fields(verdict) for node, verdict in episode.verdicts.items()},
+        "verdicts": {node: _verdict(verdict) for node, verdict in episode.verdicts.items()},
         "stop": episode.stop,
         "error": episode.error,
     }
     if episode.inner_verdicts:
-        fields["inner_verdicts"] = {node: verdict_fields(verdict) for node, verdict in episode.inner_verdicts.items()}
+        fields["inner_verdicts"] = {node: _verdict(verdict) for node, verdict in episode.inner_verdicts.items()}
     if episode.judged:
         fields["judged"] = episode.judged
     return fields
@@ -145,7 +145,17 @@ def _span(span: TokenSpan) -> dict[str, Any]:
 
 
 def verdict_fields(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as JSON values."""
+    """A verdict as JSON values.
+
+    Raises:
+        NumericalError: a number is NaN.
+    """
+    fields = _verdict(verdict)
+    _refuse_nan(fields, f"verdict of {verdict.judge}")
+    return fields
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
     fields = {
         "status": verdict.status.value,
         "judge": verdict.judge,

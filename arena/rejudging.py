@@ -92,6 +92,8 @@ def rejudge(
     if not episodes or not tasks:
         raise ConfigError(f"{folder} holds a {run.kind} without {'tasks' if episodes else 'episodes'} to judge again")
     node = judge_node(protocol, node).name
+    if name is not None and (not name or name != _slug(name) or name.startswith(".")):
+        raise ConfigError(f"--name {name!r} is not the name of a folder: use letters, digits, '.', '_' and '-'")
     judge = JUDGES.build(spec, seed=seed)
     where = out or folder / FOLDER / (name or _slug(judge.name))
     identity = {

@@ -456,7 +456,7 @@ def _prepare(connection: Any, _: Any) -> None:
 
 
 _ADVICE = {
-    "disk is full": "the disk is full: free some space and go on by --resume; what was stored is safe",
+    "disk is full": "the disk is full: free some space and start it again (with --resume); what was stored is safe",
     "not a database": "the database file is damaged or something else: restore a copy, or use another directory",
     "malformed": "the database file is damaged: restore a copy, or use another directory",
     "readonly": "it cannot be written: check its owner and rights, or use another directory",

@@ -23,7 +23,7 @@ from arena.judges.asking import ask_judge, is_async
 from arena.judges.fingerprint import fingerprint
 from arena.judges.members import AnyMember, build_members, seen_by
 from arena.judges.types import AnyJudge, JudgeView
-from arena.judges.verdicts import abstain, scored
+from arena.judges.verdicts import MOST_WEIGHT, abstain, scored
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Verdict
 from arena.protocols.registry import parse_spec
@@ -123,7 +123,7 @@ class PartSpec(BaseModel):
     """Spec of a judge."""
     check: str | dict[str, Any] | None = None
     """Spec of a check, in place of a judge: the same as ``{kind: verifier, check: ...}``."""
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    weight: Annotated[float, Field(gt=0, le=MOST_WEIGHT)] = 1.0
     name: str = ""
     """What it is called in reasons and evidence; the kind of the judge or check if empty."""
     optional: bool = False
@@ -135,7 +135,7 @@ _PARTS: TypeAdapter[list[PartSpec]] = TypeAdapter(list[PartSpec])
 def composite(
     *,
     parts: list[str | dict[str, Any]] | dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]],
-    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0,
+    scale: Annotated[float, Field(gt=0, le=MOST_WEIGHT)] = 1.0,
     seed: int = 0,
 ) -> CompositeJudge | AsyncCompositeJudge:
     """The weighted mean of what answers are worth to several judges.

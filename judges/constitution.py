@@ -18,7 +18,7 @@ from pydantic import Field
 from arena.agents.models import Model, open_model
 from arena.judges.reward_text import Of, find_replies
 from arena.judges.types import JudgeView
-from arena.judges.verdicts import FLOOR, abstain, scored
+from arena.judges.verdicts import FLOOR, MOST_WEIGHT, abstain, scored
 from arena.judges.yes_no import Leaning, NoLeaning, YesNo
 from arena.protocols.compiler.sources import find_protocol
 from arena.protocols.documents import read_document
@@ -143,8 +143,10 @@ def read_principles(source: str | Sequence[str] | Mapping[str, float]) -> dict[s
     for text, weight in pairs:
         if not isinstance(text, str) or not text.strip():
             raise ConfigError(f"a principle must be a text, not {text!r:.60}")
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-            raise ConfigError(f"the weight of principle {text[:60]!r} must be a number above 0, not {weight!r:.60}")
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= MOST_WEIGHT:
+            raise ConfigError(
+                f"the weight of principle {text[:60]!r} must be a number above 0, at most 1,000,000, not {weight!r:.60}"
+            )
     principles = {text.strip(): float(weight) for text, weight in pairs}
     if not principles or len(principles) < len(pairs):
         raise ConfigError("a principle stands there twice" if pairs else "there are no principles: name one at least")

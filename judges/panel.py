@@ -212,4 +212,6 @@ def _seeded(judge: SpecLike, n: int, seed: int) -> list[Spec]:
     if "seed" not in inspect.signature(JUDGES.factory(spec.kind)).parameters:
         raise ConfigError(f"judge '{spec.kind}' takes no seed, so {n} of it would be one; name different judges=[...]")
     first = spec.args.get("seed", seed)
+    if isinstance(first, bool) or not isinstance(first, int):
+        raise ConfigError(f"seed={first!r} of judge '{spec.kind}' is not a whole number, so {n} cannot follow it")
     return [Spec(spec.kind, {**spec.args, "seed": first + number}) for number in range(n)]

@@ -22,7 +22,7 @@ from arena.judges.prompts import open_prompt
 from arena.judges.reward_text import REPLY_NAMES, Of, Reply, find_replies
 from arena.judges.speech import Speech, Spoken, seed_of
 from arena.judges.types import JudgeView
-from arena.judges.verdicts import abstain, scored
+from arena.judges.verdicts import MOST_WEIGHT, abstain, scored
 from arena.protocols.errors import ConfigError
 from arena.protocols.inert import inert_line
 from arena.protocols.records import Verdict, VerdictStatus
@@ -264,11 +264,11 @@ def read_criteria(given: Sequence[str] | Mapping[str, Any]) -> tuple[Criterion, 
 def _criterion(name: str, value: Any) -> Criterion:
     parts = dict(value) if isinstance(value, Mapping) else {"asks" if isinstance(value, str) else "weight": value}
     weight, asks = parts.pop("weight", 1.0), parts.pop("asks", "")
-    good = isinstance(weight, int | float) and not isinstance(weight, bool) and 0 < weight < math.inf
+    good = isinstance(weight, int | float) and not isinstance(weight, bool) and 0 < weight <= MOST_WEIGHT
     if parts or not good or not isinstance(asks, str) or not name.strip():
         raise ConfigError(
-            f"criterion '{name}': {value!r:.60} is neither a weight above 0, nor words, nor a mapping "
-            "{weight: NUMBER, asks: WORDS}"
+            f"criterion '{name}': {value!r:.60} is neither a weight (above 0, at most 1,000,000), nor words, nor "
+            "a mapping {weight: NUMBER, asks: WORDS}"
         )
     return Criterion(name.strip(), float(weight), asks.strip())
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from arena.protocols.records import Verdict, VerdictStatus
 
-__all__ = ["FLOOR", "abstain", "certain", "decide", "normalise", "scored"]
+__all__ = ["FLOOR", "MOST_WEIGHT", "abstain", "certain", "decide", "normalise", "scored"]
 
+MOST_WEIGHT = 1e6
+"""Largest weight of a criterion, principle or part: sums of weighted scores stay finite."""
 FLOOR = -30.0
 """Log-probability in nats of an answer that a verifier rules out: finite, so that margins and rewards stay finite."""
 

@@ -14,7 +14,7 @@ __all__ = ["PARSER", "Stated", "begins_answer", "read_answer", "read_number"]
 
 Value = TypeVar("Value", int, float)
 
-PARSER = 2
+PARSER = 3
 """Version of the rules in this module: part of the name of every judge that reads by them."""
 
 _LABEL = re.compile(r"\(?([a-z])[).:]?")
@@ -24,7 +24,10 @@ _LEAD = re.compile(rf"{_BEGINS}(?:[*_]*\s*[:=][*_]*\s*|[*_]*\s+)(.+)")
 _BEGINS_ANSWER = re.compile(r"(?:the |my )?(?:final )?(?:answer|score|rating)\b")
 _NUMBER = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?:\s*/\s*([0-9]{1,4})| out of ([0-9]{1,4}))?")
 _NUMBER_LEAD = re.compile(r"(?:the |my )?(?:final )?(?:score|rating|answer)(?: is)?[*_]*\s*[:=]?[*_]*\s*(.+)")
-_EDGES = " \t.,;:!?\"'`*_“”‘’«»"
+_MARKS = " \t\"'`*_“”‘’«»"
+_EDGES = f"{_MARKS}.,;:!?"
+_WIDE = {0xFF01 + place: 0x21 + place for place in range(94)} | {0x3000: 0x20}
+"""Full-width letters and marks, as some keyboards write them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Stated(Generic[Value]):
 def read_answer(text: str, answers: Sequence[str], *, led: bool = False, cut: bool = False) -> Stated[int]:
     """The answer that a text states.
 
-    Counted, after Unicode and case folding and without punctuation at the ends: a line that is an answer, its letter
+    Counted, after case folding and without marks around it: a line that is an answer, its letter
     (``B``, ``b)``, ``(B)``), both (``B) Paris``), or one of these after ``Answer:`` or ``The answer is``. If several
     lines state something, they must agree. A letter does not count where an answer is itself a single letter.
 
@@ -60,7 +63,7 @@ def read_answer(text: str, answers: Sequence[str], *, led: bool = False, cut: bo
         whole = None if led else _line(line, plain, letters)
         if whole is not None or (lead := _LEAD.fullmatch(line)) is None:
             return whole
-        return _line(lead[1].strip(_EDGES), plain, letters)
+        return _line(_bare(lead[1]), plain, letters)
 
     return _agreed(text, line_answer, cut, f"states none of the {len(plain)} answers")
 
@@ -80,7 +83,7 @@ def read_number(text: str, low: float, high: float, *, led: bool = False, cut: b
         lead = _NUMBER_LEAD.fullmatch(line)
         if lead is None and led:
             return None
-        found = _NUMBER.fullmatch(lead[1].strip(_EDGES) if lead else line)
+        found = _NUMBER.fullmatch(_bare(lead[1]) if lead else line)
         if found is None or any(whole and float(whole) != high for whole in (found[2], found[3])):
             return None
         number = float(found[1])
@@ -118,9 +121,9 @@ def _line(line: str, answers: list[str], letters: bool) -> int | None:
         return None
     if label := _LABEL.fullmatch(line):
         return _index(label[1], answers)
-    if (both := _LABELLED.fullmatch(line)) and both[2].strip(_EDGES) in answers:
+    if (both := _LABELLED.fullmatch(line)) and _bare(both[2]) in answers:
         index = _index(both[1], answers)
-        return index if index is not None and answers[index] == both[2].strip(_EDGES) else None
+        return index if index is not None and answers[index] == _bare(both[2]) else None
     return None
 
 
@@ -130,4 +133,10 @@ def _index(letter: str, answers: list[str]) -> int | None:
 
 
 def _fold(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_EDGES)
+    """Without case, extra blanks and marks around it. ``.5`` is not ``5``, and ``10²`` not ``102``."""
+    return _bare(" ".join(unicodedata.normalize("NFC", text.translate(_WIDE)).casefold().split()))
+
+
+def _bare(text: str) -> str:
+    """Without marks around it; what consists of marks alone stays, or an empty line would state it."""
+    return text.lstrip(_MARKS).rstrip(_EDGES) or text

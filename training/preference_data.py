@@ -63,7 +63,7 @@ def preferences(*, path: str, held_out: Part = 0.2, seed: int = 0) -> LabelledVi
 def read_pairs(path: str | Path, *, seed: int = 0) -> list[Example]:
     """All pairs of a file; see `preferences`."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").split("\n")  # texts may hold other line breaks
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"'{path}' cannot be read as a file of preference pairs: {error}") from None
     examples: list[Example] = []
@@ -97,7 +97,8 @@ def _pair(data: Any, number: int, seed: int) -> Example:
     ):
         raise ConfigError(f"'margin' says how much better the chosen reply is: a number from 0 up, not {margin!r:.60}")
     fields = {name: value for name, value in data.items() if name not in _OWN}
-    cluster = str(data.get("group") or question)
+    group = data.get("group")
+    cluster = str(question if group is None else group)
     key = str(data.get("id", number))
     return _example(key, str(question), (data["chosen"], data["rejected"]), cluster, seed, margin, fields)
 

@@ -99,6 +99,9 @@ def _show(result: Mapping[str, Any]) -> None:
     rows.append(("cost", _cost(result["cost"])))
     print_table(["audit of", result["judge"]], rows)
     typer.echo("")
+    if not result["decidable"]:
+        print_table(["no verdict can be used", "why"], list(result["undecidable_reasons"].items()))
+        typer.echo("")
     effects = [(MEASURES[name], _interval(result[name])) for name in MEASURES]
     print_table(["what moves it", "effect, 95 % interval"], effects)
     if found := result["agreement"]:
@@ -113,7 +116,7 @@ def _show(result: Mapping[str, Any]) -> None:
 
 def _interval(row: Mapping[str, Any]) -> str:
     if row["value"] is None:
-        return "not measured on this material"
+        return "not measured"
     return f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
 
 

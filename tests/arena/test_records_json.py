@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from arena.protocols.errors import NumericalError, StoreError
 from arena.protocols.records import Episode, Quote, Sampling, TokenSpan, Turn, TurnStatus, Verdict, VerdictStatus
-from arena.records_json import from_json, to_json
+from arena.records_json import from_json, to_json, verdict_fields
 
 text = st.text(max_size=12)
 maybe_text = st.none() | text
@@ -180,3 +180,9 @@ def test_numbers_and_texts_beyond_the_usual_come_back_exactly(value):
 def test_what_is_no_episode_is_told(line):
     with pytest.raises(StoreError, match="not a stored episode"):
         from_json(line)
+
+
+def test_a_verdict_that_is_stored_alone_says_where_it_is_not_a_number():
+    verdict = Verdict(VerdictStatus.SCORED, "j", (0.0, -30.0), evidence={"deep": [{"share": float("nan")}]})
+    with pytest.raises(NumericalError, match=r"verdict of j\.evidence\.deep\[0\]\.share is NaN"):
+        verdict_fields(verdict)

@@ -123,3 +123,9 @@ def test_a_judge_that_decides_nothing_is_compared_in_nothing(run: Path, monkeypa
 def test_mistakes_are_told(run: Path) -> None:
     with pytest.raises(ConfigError, match="is none of its judge nodes"):
         rejudge(run, "match", created="x", node="pro")
+
+
+@pytest.mark.parametrize("name", ["../../evil", "a/b", "..", ".hidden", ""])
+def test_a_name_cannot_lead_out_of_the_folder(run: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="is not the name of a folder"):
+        rejudge(run, "match", created="x", name=name)

@@ -84,3 +84,20 @@ def test_numbers_that_count():
         assert read_number(text, 1, 10).value == 7.0
     for text in ("seven", "7/5", "0", "-7", "7 8", "about 7", "70", "7e0", ""):
         assert read_number(text, 1, 10).value is None
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [(".5", ("5", "7")), ("", ("!", "x")), (" \n", ("?", "x")), ("102", ("10²", "x")), ("Answer: .5", ("5", "7"))],
+)
+def test_what_only_looks_alike_is_not_stated(text, answers):
+    assert read_answer(text, answers).value is None
+
+
+def test_answers_of_marks_can_be_stated():
+    assert read_answer("!", ("!", "?")).value == 0
+    assert read_answer("?", ("!", "?")).value == 1
+
+
+def test_half_a_point_is_not_five():
+    assert read_number("Score: .5", 1, 10).value is None

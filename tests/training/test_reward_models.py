@@ -15,7 +15,7 @@ from arena.training.judge_methods import METHODS
 from arena.training.judge_recipes import load_judge_recipe
 from arena.training.learner_config import OptimizerConfig
 from arena.training.objectives.supervised import rm_bt, rm_pointwise
-from arena.training.preference_data import preferences, synthetic_preferences, synthetic_steps
+from arena.training.preference_data import preferences, read_pairs, synthetic_preferences, synthetic_steps
 from arena.training.reward_config import BradleyTerry, Pointwise, Process
 
 TINY = {"kind": "tiny", "words": "q{0..1} g{0..5} ann bob", "hidden": 16, "intermediate": 32, "layers": 1, "heads": 2}
@@ -126,6 +126,13 @@ def test_pairs_are_read_from_a_file(tmp_path):
     assert (who.view.answers[who.label], who.margin, who.cluster) == ("Ann.", 2.0, "g")
     assert who.view.fields == {"source": "web"}
     assert 0 < sum(example.label for example in by_question.values()) < 22  # the order is drawn
+
+
+def test_the_first_group_is_numbered_zero_and_texts_may_hold_line_separators(tmp_path):
+    rows = [{"question": name, "chosen": "a\u2028b", "rejected": "c", "group": 0} for name in ("first", "second")]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+    assert [example.cluster for example in read_pairs(path)] == ["0", "0"]
 
 
 def test_faults_of_a_file_of_pairs_are_told_with_their_lines(tmp_path):
