@@ -1,7 +1,7 @@
 """What log-probs of tokens cost from hidden states on, forward and backward: time and memory.
 
-    pip install -e '.[objectives-bench]'
-    python benchmarks/objectives.py [--json] [--quick] [--repeats 5] [--device cuda]
+    pip install trl                    # to compare with; it may be missing
+    python benchmarks/objectives.py [--json] [--quick] [--repeats 3] [--device cuda]
 
 2,048 hidden states of width 576 (SmolLM2's) and an output layer of 49,152 or 128,256 tokens, in float32 and bfloat16,
 frozen (as under LoRA) or trained. Contestants: log_softmax of all logits and a gather (`naive`), TRL's chunked function
