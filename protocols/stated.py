@@ -25,7 +25,7 @@ _BEGINS_ANSWER = re.compile(r"(?:the |my )?(?:final )?(?:answer|score|rating)\b"
 _NUMBER = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?:\s*/\s*([0-9]{1,4})| out of ([0-9]{1,4}))?")
 _NUMBER_LEAD = re.compile(r"(?:the |my )?(?:final )?(?:score|rating|answer)(?: is)?[*_]*\s*[:=]?[*_]*\s*(.+)")
 _MARKS = " \t\"'`*_“”‘’«»"
-_EDGES = f"{_MARKS}.,;:!?"
+_EDGES = f"{_MARKS}.,;:!"  # a question states nothing
 _WIDE = {0xFF01 + place: 0x21 + place for place in range(94)} | {0x3000: 0x20}
 """Full-width letters and marks, as some keyboards write them."""
 

@@ -77,6 +77,8 @@ def read_pairs(path: str | Path, *, seed: int = 0) -> list[Example]:
             faults.append(Fault(str(path), number, error.colno, "", f"no JSON: {error.msg}"))
         except ConfigError as error:
             faults.append(Fault(str(path), number, 1, "", str(error)))
+        except (ValueError, RecursionError) as error:  # numbers of thousands of digits, endless nesting
+            faults.append(Fault(str(path), number, 1, "", f"cannot be read: {error}"))
     if faults:
         raise SourceError(faults[:_MOST_FAULTS])
     return examples

@@ -88,7 +88,14 @@ def test_numbers_that_count():
 
 @pytest.mark.parametrize(
     ("text", "answers"),
-    [(".5", ("5", "7")), ("", ("!", "x")), (" \n", ("?", "x")), ("102", ("10²", "x")), ("Answer: .5", ("5", "7"))],
+    [
+        (".5", ("5", "7")),
+        ("", ("!", "x")),
+        (" \n", ("?", "x")),
+        ("102", ("10²", "x")),
+        ("yes?", ("yes", "no")),
+        ("Answer: A?", ("x", "y")),
+    ],
 )
 def test_what_only_looks_alike_is_not_stated(text, answers):
     assert read_answer(text, answers).value is None

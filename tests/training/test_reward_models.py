@@ -135,6 +135,14 @@ def test_the_first_group_is_numbered_zero_and_texts_may_hold_line_separators(tmp
     assert [example.cluster for example in read_pairs(path)] == ["0", "0"]
 
 
+@pytest.mark.parametrize("line", ['{"margin": ' + "9" * 5001 + "}", "[" * 100_000])
+def test_json_that_python_cannot_read_is_a_fault_of_its_line(tmp_path, line):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(line)
+    with pytest.raises(SourceError, match=r"pairs\.jsonl:1:1: cannot be read"):
+        read_pairs(path)
+
+
 def test_faults_of_a_file_of_pairs_are_told_with_their_lines(tmp_path):
     lines = [
         '{"question": "Who?", "chosen": "Ann."}',
