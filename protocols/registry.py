@@ -217,12 +217,15 @@ class Registry(Generic[T]):
         self._fit(spec, parameters, given)
         return factory(**{**given, **fit_arguments(factory, spec.args, f"{self.sort} '{spec.kind}'")})
 
-    def check(self, spec: str | Mapping[str, Any] | Spec, context: Collection[str] = ()) -> None:
+    def check(
+        self, spec: str | Mapping[str, Any] | Spec, context: Collection[str] = (), *, deep: bool = False
+    ) -> None:
         """Whether ``spec`` names something that `build` can build, as far as that is known without heavy imports.
 
         Args:
             spec: what to check.
             context: names of the context that `build` will be given.
+            deep: import what is heavy, and check its arguments too.
 
         Raises:
             UnknownNameError: no such kind.
@@ -230,7 +233,7 @@ class Registry(Generic[T]):
         """
         spec = parse_spec(spec)
         entry = self._entries.get(spec.kind)
-        if entry is None or not (entry.heavy and isinstance(entry.factory, str)):
+        if deep or entry is None or not (entry.heavy and isinstance(entry.factory, str)):
             factory = self.factory(spec.kind)
             self._fit(spec, inspect.signature(factory).parameters, context)
             fit_arguments(factory, spec.args, f"{self.sort} '{spec.kind}'")

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from arena.judges import JUDGES
 from arena.judges.types import Judge
 from arena.protocols.registry import Registry, Spec
 from arena.training.judge_data import Example
@@ -94,8 +95,9 @@ class JudgeMethod(BaseModel):
         """The trainer of a judge that begins as ``start`` says.
 
         Raises:
-            ConfigError: there is no such judge, or it cannot be trained.
+            ConfigError: there is no such judge, it has no such argument, or it cannot be trained.
         """
+        JUDGES.check(start, ("seed",), deep=True)
         module, _, name = self.trainer.partition(":")
         trainer: JudgeTrainer = getattr(importlib.import_module(module), name)(self, start, seed=seed)
         return trainer
