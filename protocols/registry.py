@@ -217,9 +217,7 @@ class Registry(Generic[T]):
         self._fit(spec, parameters, given)
         return factory(**{**given, **fit_arguments(factory, spec.args, f"{self.sort} '{spec.kind}'")})
 
-    def check(
-        self, spec: str | Mapping[str, Any] | Spec, context: Collection[str] = (), *, deep: bool = False
-    ) -> None:
+    def check(self, spec: str | Mapping[str, Any] | Spec, context: Collection[str] = (), *, deep: bool = False) -> None:
         """Whether ``spec`` names something that `build` can build, as far as that is known without heavy imports.
 
         Args:
