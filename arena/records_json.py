@@ -79,6 +79,8 @@ def _episode(episode: Episode) -> dict[str, Any]:
         fields["inner_verdicts"] = {node: _verdict(verdict) for node, verdict in episode.inner_verdicts.items()}
     if episode.judged:
         fields["judged"] = episode.judged
+    if episode.rated:
+        fields["rated"] = {node: [_verdict(verdict) for verdict in given] for node, given in episode.rated.items()}
     return fields
 
 
@@ -242,6 +244,7 @@ def _read_episode(fields: dict[str, Any]) -> Episode:
         fields["error"],
         {node: read_verdict(verdict) for node, verdict in fields.get("inner_verdicts", {}).items()},
         {node: tuple(counts) for node, counts in fields.get("judged", {}).items()},
+        {node: tuple(map(read_verdict, given)) for node, given in fields.get("rated", {}).items()},
     )
 
 

@@ -6,6 +6,7 @@ verdicts therefore stops where their share passes a limit, as soon as that shows
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,6 +127,11 @@ class UndecidedWindow:
 
 
 def verdicts_of(episodes: Iterable[Episode]) -> list[Verdict]:
-    """All verdicts that judges and votes gave in episodes that did not fail, those of nested protocols among them."""
-    kept = [episode for episode in episodes if episode.error is None]
-    return [verdict for episode in kept for verdict in (*episode.verdicts.values(), *episode.inner_verdicts.values())]
+    """All verdicts that judges and votes gave in episodes that did not fail: on the answers, those of nested protocols
+    on theirs, and on the candidates for a turn."""
+    found: list[Verdict] = []
+    for episode in episodes:
+        if episode.error is None:
+            found += [*episode.verdicts.values(), *episode.inner_verdicts.values()]
+            found += itertools.chain.from_iterable(episode.rated.values())
+    return found

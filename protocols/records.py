@@ -263,6 +263,9 @@ class Episode:
     judged: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Judge node -> how many turns there were each time it ran, asked or passed over: what it judges is the
     transcript up to there."""
+    rated: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
+    """Node whose candidates a judge rates (``best_of``, ``select``) -> its verdicts on them, in the order of the
+    candidates that could be read, one visit after the other."""
 
     @property
     def verdict(self) -> Verdict | None:

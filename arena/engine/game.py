@@ -129,6 +129,9 @@ class Game(Transcript):
         for move in self.moves:
             if move.verdict is not None:
                 self._decide(move.station, move.verdict)
+            if move.rated:
+                name = move.station.node.name
+                episode.rated[name] = (*episode.rated.get(name, ()), *move.rated)
             for turn in move.turns:
                 self._write(move, turn)
             if move.error is not None and episode.error is None:

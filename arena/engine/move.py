@@ -21,7 +21,20 @@ __all__ = ["Move"]
 class Move:
     """A node that acts in the present superstep."""
 
-    __slots__ = ("cue", "done", "error", "game", "results", "station", "steps", "turns", "verdict", "visit", "waiting")
+    __slots__ = (
+        "cue",
+        "done",
+        "error",
+        "game",
+        "rated",
+        "results",
+        "station",
+        "steps",
+        "turns",
+        "verdict",
+        "visit",
+        "waiting",
+    )
 
     def __init__(self, game: Game, station: Station) -> None:
         self.game = game
@@ -30,6 +43,8 @@ class Move:
         self.turns: list[Turn] = []
         """What it will have written down: attempts and candidates in order."""
         self.verdict: Verdict | None = None
+        self.rated: Sequence[Verdict] = ()
+        """What a judge said of the candidates."""
         self.cue = ""
         """Words at the beginning of the turn, as they were asked for."""
         self.error: str | None = None

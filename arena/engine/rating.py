@@ -46,6 +46,7 @@ def rate(
         pass
     elif station.bench is not None:
         found = list((yield [move.game.view(station, candidate=c.turn, without=without) for c in readable]))
+        move.rated = found
     elif station.check is not None:
         found = list((yield [check_request(move, c.turn, number) for number, c in enumerate(readable)]))
     values = {id(c): _value(move, c, result, value) for c, result in zip(readable, found, strict=True)}

@@ -6,6 +6,8 @@ import pytest
 
 from arena.agents import Act
 from arena.protocols.records import Sampling, Task, TokenSpan, TurnStatus
+from arena.records_json import from_json, to_json
+from arena.undecided import verdicts_of
 
 HEAD = """
 name: small
@@ -179,6 +181,18 @@ def test_a_judge_rates_each_candidate_as_if_it_had_been_said_for_the_speakers_an
         ["bad"],
         ["good", "no"],
     ]
+
+
+def test_what_a_judge_says_of_candidates_is_kept_also_where_it_decides_none(play) -> None:
+    said = {"pro": ["one", "two", "three"], "con": ["no"]}
+    rated = play(BEST % "by: judge, value: p", said, judge=lambda view: [0.25, 0.75]).episode.rated
+    assert [verdict.choice for verdict in rated["a"]] == [1, 1, 1]
+    mute = play(BEST % "by: judge, value: p", said, judge=lambda view: [])
+    assert [turn.kept for turn in mute.turns[:3]] == [True, False, False], "the first that can be read"
+    assert [verdict.status.value for verdict in mute.episode.rated["a"]] == ["abstain"] * 3
+    assert [verdict.status.value for verdict in verdicts_of([mute.episode])] == ["abstain"] * 4
+    assert from_json(to_json(mute.episode)).rated == mute.episode.rated
+    assert play(BEST % "value: words", said).episode.rated == {}
 
 
 def test_a_candidate_that_cannot_be_read_is_not_the_best(play) -> None:
