@@ -68,11 +68,14 @@ def read_pairs(path: str | Path, *, seed: int = 0) -> list[Example]:
         raise ConfigError(f"'{path}' cannot be read as a file of preference pairs: {error}") from None
     examples: list[Example] = []
     faults: list[Fault] = []
+    known = _Known()
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            examples.append(_pair(json.loads(line), number, seed))
+            example = _pair(json.loads(line), number, seed)
+            known.check(example)
+            examples.append(example)
         except json.JSONDecodeError as error:
             faults.append(Fault(str(path), number, error.colno, "", f"no JSON: {error.msg}"))
         except ConfigError as error:
@@ -82,6 +85,32 @@ def read_pairs(path: str | Path, *, seed: int = 0) -> list[Example]:
     if faults:
         raise SourceError(faults[:_MOST_FAULTS])
     return examples
+
+
+class _Known:
+    """What the pairs before had: no two may share an id, and pairs of one prompt share their group."""
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+        self._clusters: dict[str, str] = {}
+
+    def check(self, example: Example) -> None:
+        """Look at one more pair.
+
+        Raises:
+            ConfigError: its id came before, or its prompt stood in another group.
+        """
+        view = example.view
+        if view.key in self._keys:
+            raise ConfigError(f"the id '{view.key}' came before")
+        self._keys.add(view.key)
+        prompt = repr((view.question, sorted(view.fields.items())))
+        before = self._clusters.setdefault(prompt, example.cluster)
+        if before != example.cluster:
+            raise ConfigError(
+                f"this prompt stood in group '{before}' before, and stands in '{example.cluster}' here: it could be "
+                "learned from and held out at once, so pairs of one prompt share their group"
+            )
 
 
 def _pair(data: Any, number: int, seed: int) -> Example:
@@ -101,7 +130,7 @@ def _pair(data: Any, number: int, seed: int) -> Example:
     fields = {name: value for name, value in data.items() if name not in _OWN}
     group = data.get("group")
     cluster = str(question if group is None else group)
-    key = str(data.get("id", number))
+    key = str(data["id"]) if "id" in data else f"line {number}"
     return _example(key, str(question), (data["chosen"], data["rejected"]), cluster, seed, margin, fields)
 
 

@@ -143,6 +143,28 @@ def test_json_that_python_cannot_read_is_a_fault_of_its_line(tmp_path, line):
         read_pairs(path)
 
 
+@pytest.mark.parametrize(
+    ("second", "fault"),
+    [
+        ({"id": "a", "question": "q2"}, "the id 'a' came before"),
+        ({"question": "q", "group": 2}, "this prompt stood in group '1' before, and stands in '2' here"),
+    ],
+)
+def test_pairs_that_cannot_be_told_apart_or_leak_are_faults(tmp_path, second, fault):
+    rows = [{"id": "a", "question": "q", "group": 1}, second]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join(json.dumps({"chosen": "yes", "rejected": "no", **row}) for row in rows))
+    with pytest.raises(SourceError, match=f"pairs.jsonl:2:1: {fault}"):
+        read_pairs(path)
+
+
+def test_one_question_about_two_passages_is_two_prompts(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    rows = [{"question": "Sum it up.", "passage": text, "group": text} for text in ("first", "second")]
+    path.write_text("\n".join(json.dumps({"chosen": "yes", "rejected": "no", **row}) for row in rows))
+    assert [example.cluster for example in read_pairs(path)] == ["first", "second"]
+
+
 def test_faults_of_a_file_of_pairs_are_told_with_their_lines(tmp_path):
     lines = [
         '{"question": "Who?", "chosen": "Ann."}',
