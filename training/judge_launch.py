@@ -21,17 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from arena.judges import JUDGES
 from arena.judges.types import AnyJudge
 from arena.protocols.errors import ConfigError
-from arena.protocols.files import writing
 from arena.protocols.records import Verdict
 from arena.records_json import finite
 from arena.seeds import derive_seed
 from arena.statistics import Interval
 from arena.store import RunHandle, Store
+from arena.training.checkpoints import load_checkpoint, save_checkpoint
 from arena.training.judge_data import DATA, Example, LabelledViews
 from arena.training.judge_measures import JudgeMeasures, gain, measure, verdicts_on
 from arena.training.judge_methods import JudgeTrainer
@@ -227,17 +226,14 @@ class _Training:
             "trainer": self.trainer.state_dict(),
             "metrics_bytes": (self.out / "metrics.jsonl").stat().st_size,
         }
-        partial = self.checkpoint.with_suffix(".partial")
-        with writing(self.checkpoint):
-            torch.save(state, partial)
-        partial.replace(self.checkpoint)
+        save_checkpoint(self.checkpoint, state)
 
     def restore(self) -> None:
         """Go on from the checkpoint, if there is one; the store has made sure that it is of this run."""
         if not self.checkpoint.is_file():
             (self.out / "metrics.jsonl").write_text("")
             return
-        state = torch.load(self.checkpoint, weights_only=True)
+        state = load_checkpoint(self.checkpoint)
         self.trainer.load_state_dict(state["trainer"])
         self.step = state["step"]
         with (self.out / "metrics.jsonl").open("r+b") as stream:

@@ -7,6 +7,7 @@ training and judging but padding. Dropout stays off: a step is a function of wei
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -45,7 +46,7 @@ class Item:
     """One number a row; what it means, the method says."""
 
 
-class RewardTrainer(Generic[Method]):
+class RewardTrainer(ABC, Generic[Method]):
     """Trains a reward model; a `JudgeTrainer`. The methods say what an example gives and what the loss is.
 
     Args:
@@ -72,13 +73,13 @@ class RewardTrainer(Generic[Method]):
 
     # -- what a method says
 
+    @abstractmethod
     def item(self, example: Example, rows: Sequence[Sequence[Row]]) -> Item:
         """What is learned from an example whose replies have these rows of prefixes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def loss(self, scores_R: Tensor, items: Sequence[Item]) -> tuple[Tensor, float, int]:
         """Mean loss, mean accuracy, and over how many entries; the scores of all rows stand in order of the items."""
-        raise NotImplementedError
 
     # -- learning
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from arena.agents import AGENTS
 from arena.agents.models import add_lora, load_model, open_model
@@ -31,13 +30,13 @@ from arena.engine import Engine, Plan
 from arena.judges.types import Judge
 from arena.protocols import load_protocol
 from arena.protocols.errors import ArenaError, BackendError, ConfigError, UndecidedError
-from arena.protocols.files import writing
 from arena.protocols.records import Episode, Sampling, Task
 from arena.rewards import Payoff, pay
 from arena.running import bad_quote_share, exchanged
 from arena.seeds import derive_seed
 from arena.tasks import TaskSet, open_tasks
 from arena.training.advantages import assign_advantages, credit
+from arena.training.checkpoints import load_checkpoint, save_checkpoint
 from arena.training.judge_training import build_judge
 from arena.training.learner import Learner
 from arena.training.recipe import DemonstrationSource, JudgeRecipe, PolicyRecipe, Recipe
@@ -463,13 +462,10 @@ class SelfPlay:
             "learners": {name: learner.state_dict() for name, learner in learners.items()},
             "metrics_bytes": (self.out / "metrics.jsonl").stat().st_size,
         }
-        partial = path.with_suffix(".partial")
-        with writing(path):
-            torch.save(state, partial)
-        partial.replace(path)
+        save_checkpoint(path, state)
 
     def _restore(self, path: Path, learners: Mapping[str, Learner]) -> None:
-        state = torch.load(path, weights_only=True)
+        state = load_checkpoint(path)
         for name, learner in learners.items():
             learner.load_state_dict(state["learners"][name])
             self.policies[name].version = state["generations"][-1][name] - 1
