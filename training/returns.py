@@ -19,9 +19,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from arena.protocols.errors import ConfigError, NumericalError
+from arena.training.objectives import Estimator
+from arena.training.objectives.kl import kl_per_token
 
 __all__ = [
     "RoleBaseline",
@@ -89,7 +92,7 @@ def kl_in_reward(
     mask_BT: ArrayLike,
     *,
     beta: float,
-    estimator: Literal["k1", "k2", "k3"] = "k1",
+    estimator: Estimator = "k1",
 ) -> Floats:
     """Rewards of tokens: the estimated KL from a reference at its price, and each row's score on its last token.
 
@@ -108,15 +111,7 @@ def kl_in_reward(
         ConfigError: unknown estimator.
     """
     mask, logps, reference = _trained(mask_BT, logps_BT, ref_logps_BT)
-    gap = logps - reference
-    if estimator == "k1":
-        kl = gap
-    elif estimator == "k2":
-        kl = 0.5 * gap**2
-    elif estimator == "k3":
-        kl = np.expm1(-gap) + gap
-    else:
-        raise ConfigError(f"KL estimator '{estimator}' is not known. There is: k1, k2, k3.")
+    kl = kl_per_token(torch.from_numpy(logps), torch.from_numpy(reference), estimator=estimator).numpy()
     rewards = np.where(mask, -beta * kl, 0.0)
     rows = np.flatnonzero(mask.any(axis=1))
     last = mask.shape[1] - 1 - mask[rows, ::-1].argmax(axis=1)
@@ -132,6 +127,9 @@ class RoleBaseline:
         order: ``use_then_update`` (the released code) compares a reward with the average before it;
             ``update_then_use`` lets it count in its own baseline.
         state: averages to go on from; a key that is not there starts at 0.
+
+    Raises:
+        ConfigError: unknown order, or a decay outside of [0, 1).
     """
 
     def __init__(
