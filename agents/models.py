@@ -72,18 +72,22 @@ class Model:
         return getattr(self.base.config, "max_position_embeddings", None)
 
     @quiet()
-    def save(self, folder: str | os.PathLike[str]) -> Path:
+    def save(self, folder: str | os.PathLike[str], *, adapter: str | None = None) -> Path:
         """Write the model into ``folder`` and return it.
 
         A model with LoRA adapters writes the adapters, and its base into ``folder/base`` unless `source` names it.
+
+        Args:
+            folder: where to.
+            adapter: write this one alone, as the folder's default.
 
         Raises:
             StoreError: the folder cannot be written.
         """
         with writing(folder):
-            return self._save(Path(folder))
+            return self._save(Path(folder), adapter)
 
-    def _save(self, path: Path) -> Path:
+    def _save(self, path: Path, adapter: str | None) -> Path:
         path.mkdir(parents=True, exist_ok=True)
         network: Any = self.network
         if hasattr(network, "peft_config"):
@@ -92,8 +96,13 @@ class Model:
             if self.source is None:
                 save_base(self.base, path / "base")
                 self.encoder.tokenizer.save_pretrained(path / "base")
+            chosen = None if adapter is None else [adapter]
             # Else peft asks the hub whether the base has its published vocabulary.
-            network.save_pretrained(path, save_embedding_layers=False)
+            network.save_pretrained(path, selected_adapters=chosen, save_embedding_layers=False)
+            if adapter not in (None, "default"):  # peft gives it a folder of its name
+                for file in (path / str(adapter)).iterdir():
+                    file.replace(path / file.name)
+                (path / str(adapter)).rmdir()
         else:
             network.save_pretrained(path)
         self.encoder.tokenizer.save_pretrained(path)

@@ -10,6 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from arena.protocols.records import Episode, Verdict
 
@@ -82,6 +83,15 @@ class UndecidedLimit:
                 reason = " ".join(str(verdict.evidence.get("reason") or "no reason given").split())
                 self._reasons.setdefault(str(verdict.status), Counter())[reason[:_LONGEST]] += 1
 
+    def state_dict(self) -> dict[str, Any]:
+        """The count, as plain values."""
+        return {"verdicts": self._verdicts, "reasons": {status: dict(why) for status, why in self._reasons.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved count."""
+        self._verdicts = state["verdicts"]
+        self._reasons = {status: Counter(why) for status, why in state["reasons"].items()}
+
     @property
     def found(self) -> Undecided:
         """The count so far."""
@@ -124,6 +134,15 @@ class UndecidedWindow:
         if found.verdicts >= self.first_look:
             self._since = UndecidedLimit(self.most, self.first_look)
         return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both counts, as plain values."""
+        return {"all": self.all.state_dict(), "since": self._since.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from saved counts."""
+        self.all.load_state_dict(state["all"])
+        self._since.load_state_dict(state["since"])
 
 
 def verdicts_of(episodes: Iterable[Episode]) -> list[Verdict]:

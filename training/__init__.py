@@ -19,7 +19,8 @@ from arena.training.sequences import TrainingSequence, sequences_of
 if TYPE_CHECKING:
     from arena.training.learner import Learner
     from arena.training.recipe import Recipe, load_recipe
-    from arena.training.selfplay import SelfPlay, build_world
+    from arena.training.selfplay import SelfPlay
+    from arena.training.world import build_world
 
 __all__ = [
     "KLConfig",
@@ -43,7 +44,7 @@ _LATER = {
     "Learner": "learner",
     "Recipe": "recipe",
     "SelfPlay": "selfplay",
-    "build_world": "selfplay",
+    "build_world": "world",
     "load_recipe": "recipe",
 }
 """Public name -> module that is imported when the name is asked for."""

@@ -92,7 +92,8 @@ def credit(
         returns: (N,) one for each turn of each episode.
         keys: (N,) what the turn is compared with.
         baseline: mean of the key, mean of the others of the key, or nothing.
-        scale: divide by the population standard deviation of all centred returns, by that of the key, or by nothing.
+        scale: divide by the population standard deviation of all centred returns (``batch``), by the sample's of the
+            key plus 1e-4 as `group_advantages` does (``group``), or by nothing.
         eps: a deviation at or below eps counts as 0, and the advantages as well.
 
     Returns:
@@ -111,11 +112,12 @@ def credit(
     centred = values.copy() if baseline == "none" else _centre(values, groups, leave_one_out=baseline != "group")
     if scale == "none" or not len(values):
         return centred
+    ddof, added = (0, 0.0) if scale == "batch" else (1, 1e-4)
     for members in [np.arange(len(values))] if scale == "batch" else groups:
         # fsum is exact, so that the order of the batch cannot change a bit of the result.
         mean = math.fsum(centred[members]) / len(members)
-        deviation = math.sqrt(math.fsum((centred[members] - mean) ** 2) / len(members))
-        centred[members] = centred[members] / deviation if deviation > eps else 0.0
+        deviation = math.sqrt(math.fsum((centred[members] - mean) ** 2) / max(len(members) - ddof, 1))
+        centred[members] = centred[members] / (deviation + added) if deviation > eps else 0.0
     return centred
 
 

@@ -32,8 +32,9 @@ from arena.seeds import derive_seed
 from arena.statistics import Interval, clustered_proportion
 from arena.store import RunHandle
 from arena.tournament import entered, matches_of, pairing_plans, standings_of
+from arena.training.policies import Generation, PolicyLoader, policy_agent
 from arena.training.recipe import Arm
-from arena.training.selfplay import Generation, Listener, World, build_agent
+from arena.training.world import Listener, World, build_agent
 from arena.undecided import UndecidedLimit
 
 __all__ = ["ArmResult", "Results", "evaluate"]
@@ -89,7 +90,9 @@ class _Stage:
 
     def __init__(self, world: World, run: RunHandle, on_event: Listener, label: str) -> None:
         self.world, self.run, self.on_event, self.label = world, run, on_event, label
-        self.lineups: dict[tuple[str, tuple[str, ...]], dict[str, Agent]] = {}
+        self.loader = PolicyLoader(world.recipe, world.seed)
+        self.agents: dict[tuple[str, str], Agent] = {}
+        """By generation and policy (or spec, for roles that nobody is trained in)."""
 
     def play(self, protocol: Protocol, stage: str, plans: Sequence[Plan]) -> list[Episode]:
         seed = derive_seed(self.world.seed, "evaluation", stage)
@@ -105,9 +108,9 @@ class _Stage:
         )
         keyed = [replace(plan, key=f"{stage}/{plan.key}") for plan in plans]
         judge = self.world.recipe.evaluation.judge or self.world.recipe.judge
-        limit = UndecidedLimit(judge.max_undecidable)
+        limit = UndecidedLimit(1.0 if judge is None else judge.max_undecidable)
         episodes = play_stored(engine, keyed, self.run, stage, limit=limit)
-        if limit.passed:
+        if judge is not None and limit.passed:
             key = "judge" if self.world.recipe.evaluation.judge is None else "evaluation.judge"
             raise UndecidedError(
                 f"{stage}: too many verdicts cannot be used ({key}.max_undecidable is {judge.max_undecidable:g}): "
@@ -117,10 +120,19 @@ class _Stage:
         return episodes
 
     def lineup(self, generation: Generation, roles: tuple[str, ...]) -> dict[str, Agent]:
-        key = (generation.name, roles)
-        if key not in self.lineups:
-            self.lineups[key] = generation.lineup(self.world.recipe, roles, self.world)
-        return self.lineups[key]
+        """Agents of a generation, named after it, in ``roles``; roles without a policy get their agent."""
+        recipe, lineup = self.world.recipe, {}
+        for role in roles:
+            name = recipe.policy_of(role)
+            key = (generation.name, name) if name is not None else ("", str(recipe.filler_of(role)))
+            if key not in self.agents:
+                if name is None:
+                    self.agents[key] = build_agent(recipe.filler_of(role), self.world)
+                else:
+                    policy = self.loader.one(name, generation, suffix=f"-{generation.name}")
+                    self.agents[key] = policy_agent(generation.name, policy, recipe.policies[name])
+            lineup[role] = self.agents[key]
+        return lineup
 
 
 def evaluate(
@@ -129,6 +141,7 @@ def evaluate(
     run: RunHandle,
     on_event: Listener,
     *,
+    champion: int = -1,
     label: str = "",
     arms: Mapping[str, Arm] | None = None,
 ) -> Results:
@@ -139,6 +152,7 @@ def evaluate(
         generations: snapshots, generation 0 first.
         run: where the games are stored; games that are there are not played again.
         on_event: receives progress.
+        champion: which generation ``last`` means.
         label: prefix of the stages in the store.
         arms: other arms than the recipe's.
     """
@@ -149,7 +163,7 @@ def evaluate(
     results = {}
     for name, arm in (config.arms if arms is None else arms).items():
         protocol = load_protocol(arm.protocol, recipe.params_of(arm))
-        for row, lineup in _lineups(name, arm, protocol, generations, stage).items():
+        for row, lineup in _lineups(name, arm, protocol, generations, champion, stage).items():
             key = f"{label}arm/{row}"
             episodes = stage.play(protocol, key, balanced_plans("", protocol, tasks, lineup, both=True))
             by_id = {task.id: task for task in tasks}
@@ -164,7 +178,7 @@ def evaluate(
 
 
 def _lineups(
-    name: str, arm: Arm, protocol: Protocol, generations: Sequence[Generation], stage: _Stage
+    name: str, arm: Arm, protocol: Protocol, generations: Sequence[Generation], champion: int, stage: _Stage
 ) -> dict[str, dict[str, Agent]]:
     """Rows of an arm: one, or one a generation."""
     roles = protocol.speakers
@@ -173,7 +187,7 @@ def _lineups(
     if arm.lineup == "generations":
         return {f"{name}_{generation.name}": stage.lineup(generation, roles) for generation in generations}
     if arm.lineup == "last":
-        return {name: stage.lineup(generations[-1], roles)}
+        return {name: stage.lineup(generations[champion], roles)}
     return {name: dict.fromkeys(roles, build_agent(arm.lineup, stage.world))}
 
 

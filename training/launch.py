@@ -35,7 +35,8 @@ from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
 from arena.training.evaluation import Results, evaluate
 from arena.training.recipe import Arm, DemonstrationSource, JudgeRecipe, Recipe
-from arena.training.selfplay import Listener, SelfPlay, Trained, World, build_world
+from arena.training.selfplay import SelfPlay, Trained
+from arena.training.world import Listener, World, build_world
 
 __all__ = ["Outcome", "launch", "one_setting"]
 
@@ -69,6 +70,8 @@ class Outcome:
             "kl": self.trained.kl,
             "kl_peak": self.trained.kl_peak,
             "undecidable": self.trained.undecided,
+            "champion": self.trained.generations[self.trained.champion].name,
+            "alarms": self.trained.alarms,
             "judge": {"name": self.world.judge.name, **self.world.judge_report},
             "evaluation_judge": {"name": self.world.measures.name, **self.world.measures_report},
             "same_judge": self.recipe.evaluation.same_judge,
@@ -150,7 +153,7 @@ def launch(
         _save_judge(world.measures, recipe.evaluation.judge, out / "evaluation_judge")
         trained = SelfPlay(world, out, on_event).run(resume=resume, started=started)
         ended = time.perf_counter()
-        results = evaluate(world, trained.generations, run, on_event)
+        results = evaluate(world, trained.generations, run, on_event, champion=trained.champion)
         shuffled = _control(world, trained, out, run, on_event, resume=resume) if control else None
         seconds = {"trained": trained.seconds, "total": trained.seconds + time.perf_counter() - ended}
         outcome = Outcome(recipe, seed, out, world, trained, results, shuffled, seconds)
@@ -193,6 +196,14 @@ def _control(world: World, trained: Trained, out: Path, run: RunHandle, on_event
         on_event({**event, "run": "control"})
 
     player = SelfPlay(twin, out / "control", relabelled, start=trained.generations[0])
-    generations = player.run(resume=resume).generations
+    controlled = player.run(resume=resume)
     arms = {name: arm for name, arm in recipe.evaluation.arms.items() if arm.lineup == "generations"}
-    return evaluate(twin, generations, run, relabelled, label="control/", arms=arms)
+    return evaluate(
+        twin,
+        controlled.generations,
+        run,
+        relabelled,
+        champion=controlled.champion,
+        label="control/",
+        arms=arms,
+    )

@@ -32,7 +32,8 @@ from arena.training.learner_config import KLConfig, LearnerConfig, ObjectiveConf
 from arena.training.objectives import Aggregate
 from arena.training.objectives.aggregate import token_weights
 from arena.training.objectives.kl import kl_from_logps, kl_per_token
-from arena.training.objectives.policy_gradient import policy_loss
+from arena.training.objectives.policy_gradient import policy_loss, score_loss
+from arena.training.objectives.token_logps import token_logps, token_logps_and_entropy
 from arena.training.packing import Pack, pack
 from arena.training.sequences import TrainingSequence, missing_advantages, missing_logps
 
@@ -87,13 +88,17 @@ class Learner:
         model: holder of the network; all its parameters that require gradients are trained.
         config: see `LearnerConfig`; an `OptimizerConfig` is enough for `sft`.
         seed: of the order of minibatches.
+        adapter: train this LoRA adapter of the network and no other.
 
     Raises:
         ConfigError: nothing to train, or an architecture whose output layer cannot be taken apart.
     """
 
-    def __init__(self, model: HasNetwork, config: OptimizerConfig, *, seed: int) -> None:
+    def __init__(self, model: HasNetwork, config: OptimizerConfig, *, seed: int, adapter: str | None = None) -> None:
         self.network = model.network
+        self.adapter = adapter if hasattr(self.network, "peft_config") else None
+        if self.adapter is not None:
+            self.network.set_adapter(self.adapter)
         self.supervised_only = not isinstance(config, LearnerConfig)
         """Whether only `sft` may be called: nothing says what `update` should minimise."""
         self.config = config if isinstance(config, LearnerConfig) else LearnerConfig(**config.model_dump())
@@ -123,6 +128,7 @@ class Learner:
         """Optimizer steps taken."""
         self._last_kl = 0.0
         self._reference: dict[str, Tensor] | Literal["adapter off"] | None = None
+        self._remembered: dict[str, dict[str, Tensor]] = {}
 
     def set_reference(self, *, adapter_off: bool = False) -> None:
         """Make the policy of this moment the reference; with ``adapter_off``, a LoRA policy without its adapter.
@@ -135,7 +141,38 @@ class Learner:
                 raise ConfigError("the network has no adapter to switch off: use set_reference() for a snapshot")
             self._reference = "adapter off"
         else:
-            self._reference = {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+            self._reference = self._weights()
+
+    def require_reference(self) -> None:
+        """Refuse to go on without a reference.
+
+        Raises:
+            ConfigError: none is set.
+        """
+        if self._reference is None:
+            raise ConfigError("the KL needs a reference policy: call set_reference() first, or set kl.beta to 0")
+
+    def remember(self, name: str) -> None:
+        """Keep the weights of this moment under a name, for `kl_to`."""
+        self._remembered[name] = self._weights()
+
+    def kl_to(self, name: str, sequences: Sequence[TrainingSequence]) -> float:
+        """Exact KL in nats of the policy to what it was when `remember` was told the name, summed over trained tokens.
+
+        Raises:
+            ConfigError: there is nothing to score.
+        """
+        reference = self._reference
+        self._reference = self._remembered[name]
+        try:
+            kl = self.score(sequences).kl
+        finally:
+            self._reference = reference
+        assert kl is not None
+        return float(kl.sum())
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
 
     def update(self, sequences: Sequence[TrainingSequence]) -> dict[str, float]:
         """Learn from sampled sequences with advantages: ``epochs`` x ``minibatches`` optimizer steps.
@@ -161,8 +198,8 @@ class Learner:
         wrong = missing_logps(sequences) or missing_advantages(sequences)
         if wrong is not None:
             raise ConfigError(wrong)
-        if self._reference is None and self.kl_control.beta > 0.0:
-            raise ConfigError("the KL needs a reference policy: call set_reference() first, or set kl.beta to 0")
+        if self.kl_control.beta > 0.0:
+            self.require_reference()
         kl_stop = self.config.max_kl is not None and self._last_kl > self.config.max_kl
         metrics = []
         for part in self._parts(sequences):
@@ -204,15 +241,21 @@ class Learner:
         ref_logps, kl = np.empty_like(logps), np.empty_like(logps)
         with torch.no_grad(), self._evaluation():
             for part in batch.packs:
-                rows_NV = self._log_softmax(self._hidden(part), batch, part)
-                targets_N1 = batch.targets_N[part.tokens_N][:, None]
-                logps[part.tokens_N] = rows_NV.gather(1, targets_N1)[:, 0].cpu().numpy()
-                if self._reference is None:
-                    continue
-                with self._as_reference():
-                    ref_NV = self._log_softmax(self._hidden(part), batch, part)
-                ref_logps[part.tokens_N] = ref_NV.gather(1, targets_N1)[:, 0].cpu().numpy()
-                kl[part.tokens_N] = kl_from_logps(rows_NV, ref_NV).cpu().numpy()
+                hidden_NH, reference_NH = self._hidden(part), None
+                if self._reference is not None:
+                    with self._as_reference():
+                        reference_NH = self._hidden(part)
+                for begin, end in self._tiles(len(hidden_NH)):
+                    tokens_R = part.tokens_N[begin:end]
+                    targets_R1 = batch.targets_N[tokens_R][:, None]
+                    rows_RV = self._log_softmax(hidden_NH[begin:end], batch, part, begin)
+                    logps[tokens_R] = rows_RV.gather(1, targets_R1)[:, 0].cpu().numpy()
+                    if reference_NH is None:
+                        continue
+                    with self._as_reference():
+                        other_RV = self._log_softmax(reference_NH[begin:end], batch, part, begin)
+                    ref_logps[tokens_R] = other_RV.gather(1, targets_R1)[:, 0].cpu().numpy()
+                    kl[tokens_R] = kl_from_logps(rows_RV, other_RV).cpu().numpy()
         return Scores(logps, None, None) if self._reference is None else Scores(logps, ref_logps, kl)
 
     def gradient_reach(self, sequence: TrainingSequence) -> list[int]:
@@ -242,6 +285,7 @@ class Learner:
                 "kl_control": self.kl_control.state_dict(),
                 "last_kl": self._last_kl,
                 "reference": self._reference,
+                "remembered": self._remembered,
                 "random": self._random.bit_generator.state,
             }
         )
@@ -271,6 +315,7 @@ class Learner:
         self.kl_control.load_state_dict(state["kl_control"])
         self._last_kl = state["last_kl"]
         self._reference = state["reference"]
+        self._remembered = state["remembered"]
         self._random.bit_generator.state = state["random"]
 
     # One optimizer step -----------------------------------------------------------------------------------------------
@@ -319,28 +364,22 @@ class Learner:
         assert batch.old_logps_N is not None
         assert batch.advantages_N is not None
         config = self.config.objective
-        exact = self.config.kl.estimator == "exact"
-        targets_N1 = batch.targets_N[part.tokens_N][:, None]
         weights_N = batch.weights_N[part.tokens_N]
         reference = None
         if self._reference is not None:
             with torch.no_grad(), self._as_reference():
-                reference = self._log_softmax(self._hidden(part), batch, part)
-                reference = reference if exact else reference.gather(1, targets_N1)[:, 0]
+                reference = self._hidden(part)
 
-        logps_N, entropy_N, kl_N = self._token_terms(batch, part, reference, exact)
+        logps_N, entropy_N, kl_N = self._token_terms(batch, part, reference)
         dtype = logps_N.dtype
         index_BT, mask_BT = self._layout(batch, part)
-        surrogate = policy_loss(
+        signal = (
             logps_N[index_BT],
             batch.old_logps_N[part.tokens_N].to(dtype)[index_BT],
             batch.advantages_N[part.tokens_N].to(dtype)[index_BT],
             mask_BT,
-            clip_low=config.clip_low,
-            clip_high=config.clip_high,
-            level=config.level,
-            dual_clip=config.dual_clip,
         )
+        surrogate = score_loss(*signal) if config.surrogate == "score" else policy_loss(*signal, **_clips(config))
         pg_loss = (surrogate.loss_BT[mask_BT] * weights_N.to(dtype)).sum()
         ratio = surrogate.log_ratio_BT[mask_BT].exp()
         sums = {
@@ -353,47 +392,77 @@ class Learner:
         loss = pg_loss * 0.0 if kl_stop else pg_loss
         if kl_N is not None:
             sums["kl"] = kl_N.detach().sum()
-            if self.kl_control.beta > 0.0:
+            if self.kl_control.beta > 0.0 and self.config.kl.place == "loss":
                 loss = loss + self.kl_control.beta * (kl_N * weights_N.to(dtype)).sum()
         return loss, sums
 
     def _supervised_terms(self, batch: _Batch, part: Pack) -> tuple[Tensor, dict[str, Tensor]]:
-        logps_N, entropy_N, _ = self._token_terms(batch, part, None, False)
+        logps_N, entropy_N, _ = self._token_terms(batch, part, None)
         loss = -(logps_N * batch.weights_N[part.tokens_N].to(logps_N.dtype)).sum()
         return loss, {"entropy": entropy_N.sum()}
 
     def _token_terms(
-        self, batch: _Batch, part: Pack, reference: Tensor | None, exact: bool
+        self, batch: _Batch, part: Pack, reference_NH: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Log-prob, entropy (detached) and KL of each trained token of a pack; logits live one tile at a time."""
+        """Log-prob, entropy (detached) and KL of each trained token of a pack; logits live one tile at a time.
+
+        ``reference_NH`` are the reference's hidden states; its logits live as long as the policy's.
+        """
         hidden_NH = self._hidden(part)
-        targets_N = batch.targets_N[part.tokens_N]
-        temperatures_N = None if batch.temperatures_N is None else batch.temperatures_N[part.tokens_N]
+        targets_N1 = batch.targets_N[part.tokens_N][:, None]
 
-        def tile(hidden_NH: Tensor, begin: int, end: int) -> tuple[Tensor, ...]:
-            heat_N = None if temperatures_N is None else temperatures_N[begin:end]
-            rows_NV = _rows(self._head, hidden_NH, heat_N, _allowed(batch, part, begin, end))
-            logps_N = rows_NV.gather(1, targets_N[begin:end, None])[:, 0]
-            entropy_N = -(rows_NV.detach().exp() * rows_NV.detach()).nan_to_num(0.0).sum(1)
-            if reference is None:
-                return logps_N, entropy_N
-            if exact:
-                return logps_N, entropy_N, kl_from_logps(rows_NV, reference[begin:end])
-            estimator: Literal["k2", "k3"] = "k2" if self.config.kl.estimator == "k2" else "k3"
-            kl_N = kl_per_token(logps_N, reference[begin:end], estimator=estimator, linear_from=10.0)
-            return logps_N, entropy_N, kl_N
+        def tile(hidden_RH: Tensor, begin: int, end: int) -> tuple[Tensor, ...]:
+            rows_RV = self._log_softmax(hidden_RH, batch, part, begin)
+            logps_R = rows_RV.gather(1, targets_N1[begin:end])[:, 0]
+            entropy_R = -(rows_RV.detach().exp() * rows_RV.detach()).nan_to_num(0.0).sum(1)
+            if reference_NH is None:
+                return logps_R, entropy_R
+            with torch.no_grad(), self._as_reference():
+                other_RV = self._log_softmax(reference_NH[begin:end], batch, part, begin)
+            if self.config.kl.estimator == "exact":
+                return logps_R, entropy_R, kl_from_logps(rows_RV, other_RV)
+            return logps_R, entropy_R, self._sampled_kl(logps_R, other_RV.gather(1, targets_N1[begin:end])[:, 0])
 
-        count = len(hidden_NH)
-        size = max(_LOGITS_AT_ONCE // self._head.weight.shape[0], 1)
-        if count <= size:
-            found = tile(hidden_NH, 0, count)
+        found: tuple[Tensor, ...]
+        tiles = self._tiles(len(hidden_NH))
+        exact = reference_NH is not None and self.config.kl.estimator == "exact"
+        # Each step that needs the chosen tokens' log-probs only goes without a second pass over the logits.
+        plain = type(self._head) is nn.Linear and self._head.bias is None and not batch.allowed
+        if len(tiles) > 1 and plain and not exact:
+            found = self._fused_terms(batch, part, hidden_NH, reference_NH)
+        elif len(tiles) == 1:
+            found = tile(hidden_NH, *tiles[0])
         else:
-            pieces = [
-                checkpoint(tile, hidden_NH[at : at + size], at, min(at + size, count), use_reentrant=False)
-                for at in range(0, count, size)
-            ]
+            pieces = [checkpoint(tile, hidden_NH[begin:end], begin, end, use_reentrant=False) for begin, end in tiles]
             found = tuple(torch.cat(column) for column in zip(*pieces, strict=True))
         return found[0], found[1], found[2] if len(found) > 2 else None
+
+    def _fused_terms(
+        self, batch: _Batch, part: Pack, hidden_NH: Tensor, reference_NH: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """The same for an output layer that is one matrix, where no distribution is compared as a whole."""
+        targets_N = batch.targets_N[part.tokens_N]
+        heat_N = None if batch.temperatures_N is None else batch.temperatures_N[part.tokens_N]
+        begin, end = self._tiles(len(hidden_NH))[0]
+        size = end - begin
+        logps_N, entropy_N = token_logps_and_entropy(
+            hidden_NH, self._head.weight, targets_N, temperatures_N=heat_N, rows=size
+        )
+        if reference_NH is None:
+            return logps_N, entropy_N
+        with torch.no_grad(), self._as_reference():
+            other_N = token_logps(reference_NH, self._head.weight, targets_N, temperatures_N=heat_N, rows=size)
+        return logps_N, entropy_N, self._sampled_kl(logps_N, other_N)
+
+    def _sampled_kl(self, logps_N: Tensor, other_N: Tensor) -> Tensor:
+        estimator = self.config.kl.estimator
+        assert estimator != "exact"
+        return kl_per_token(logps_N, other_N, estimator=estimator, linear_from=10.0 if estimator == "k3" else None)
+
+    def _tiles(self, count: int) -> list[tuple[int, int]]:
+        """Ranges of trained tokens whose logits may exist at once."""
+        size = max(_LOGITS_AT_ONCE // self._head.weight.shape[0], 1)
+        return [(at, min(at + size, count)) for at in range(0, count, size)]
 
     # The network ------------------------------------------------------------------------------------------------------
 
@@ -421,14 +490,18 @@ class Learner:
             use_cache=False,
         ).last_hidden_state
 
-    def _log_softmax(self, hidden_NH: Tensor, batch: _Batch, part: Pack) -> Tensor:
-        heat_N = None if batch.temperatures_N is None else batch.temperatures_N[part.tokens_N]
-        return _rows(self._head, hidden_NH, heat_N, _allowed(batch, part, 0, len(hidden_NH)))
+    def _log_softmax(self, hidden_RH: Tensor, batch: _Batch, part: Pack, begin: int = 0) -> Tensor:
+        """(R, V) log-probs of some trained tokens of a pack, from number ``begin`` on."""
+        end = begin + len(hidden_RH)
+        heat_N = None if batch.temperatures_N is None else batch.temperatures_N[part.tokens_N[begin:end]]
+        return _rows(self._head, hidden_RH, heat_N, _allowed(batch, part, begin, end))
 
     @contextmanager
     def _evaluation(self) -> Iterator[None]:
         training = self.network.training
         self.network.eval()
+        if self.adapter is not None and self.network.active_adapter != self.adapter:
+            self.network.set_adapter(self.adapter)
         try:
             yield
         finally:
@@ -531,6 +604,10 @@ class Learner:
         index_BT = np.zeros(mask_BT.shape, np.int64)
         index_BT[mask_BT] = np.arange(count)
         return torch.from_numpy(index_BT).to(self._device), torch.from_numpy(mask_BT).to(self._device)
+
+
+def _clips(config: ObjectiveConfig) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in ("clip_low", "clip_high", "level", "dual_clip")}
 
 
 def _rows(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from arena.training.objectives import Aggregate, Level
+from arena.training.objective_config import ObjectiveConfig
 
 __all__ = ["KLConfig", "LearnerConfig", "ObjectiveConfig", "OptimizerConfig", "inert_keys", "learning_rate"]
 
@@ -15,29 +16,9 @@ __all__ = ["KLConfig", "LearnerConfig", "ObjectiveConfig", "OptimizerConfig", "i
 Decay: TypeAlias = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
-class ObjectiveConfig(BaseModel):
-    """The policy-gradient part of the loss."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    clip_low: float = Field(0.2, ge=0.0)
-    """The ratio to the sampling policy earns nothing below 1 - clip_low."""
-    clip_high: float = Field(0.2, ge=0.0)
-    """The ratio to the sampling policy earns nothing above 1 + clip_high."""
-    dual_clip: float | None = Field(None, gt=1.0)
-    """Bound of the loss of a token with negative advantage, as a multiple of it."""
-    level: Level = "token"
-    """One ratio for each token (PPO, GRPO), or one for each sequence (GSPO)."""
-    aggregate: Aggregate = "token_mean"
-    """How tokens are averaged: see `arena.training.objectives.aggregate`."""
-    norm_const: float | None = Field(None, gt=0.0)
-    """The constant of ``seq_mean_token_sum_norm``."""
-
-    @model_validator(mode="after")
-    def _together(self) -> ObjectiveConfig:
-        if (self.norm_const is None) == (self.aggregate == "seq_mean_token_sum_norm"):
-            raise ValueError("norm_const belongs to aggregate seq_mean_token_sum_norm: give both or neither")
-        return self
+def _pair(value: Any) -> Any:
+    """YAML has lists where Python has tuples."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 class KLConfig(BaseModel):
@@ -45,10 +26,13 @@ class KLConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    estimator: Literal["exact", "k2", "k3"] = "exact"
-    """``exact`` compares whole distributions; ``k2`` and ``k3`` see the sampled token only (k1 has no gradient)."""
+    place: Literal["loss", "reward"] = "loss"
+    """Added to the loss, or taken off the return of each turn (PPO as in InstructGPT, RLOO, REINFORCE++)."""
+    estimator: Literal["exact", "k1", "k2", "k3"] = "exact"
+    """``exact`` compares whole distributions; the others see the sampled token only. ``k1`` is for the reward, where it
+    is the only one whose gradient is that of the KL; in the loss its expected gradient is 0."""
     beta: float = Field(0.05, ge=0.0)
-    """Coefficient of the KL in the loss, the first one if it adapts."""
+    """Coefficient of the KL, the first one if it adapts."""
     target: float | None = Field(None, gt=0.0)
     """KL that an adaptive coefficient aims at, in nats a turn; none keeps beta fixed."""
     form: Literal["additive", "multiplicative"] = "additive"
@@ -60,8 +44,20 @@ class KLConfig(BaseModel):
     ceiling: float = Field(1e6, gt=0.0)
     """Upper bound of the coefficient."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_place(cls, data: Any) -> Any:
+        """In the reward there is one estimator to choose."""
+        in_reward = isinstance(data, Mapping) and data.get("place") == "reward"
+        return {"estimator": "k1", **data} if in_reward else data
+
     @model_validator(mode="after")
     def _bounds(self) -> KLConfig:
+        if (self.place == "reward") != (self.estimator == "k1"):
+            raise ValueError(
+                f"estimator {self.estimator} in the {self.place} does not have the gradient of the KL: "
+                "k1 belongs to place: reward, and exact, k2 and k3 to place: loss"
+            )
         if not self.floor <= self.beta <= self.ceiling:
             raise ValueError(f"beta {self.beta:g} must lie between floor {self.floor:g} and ceiling {self.ceiling:g}")
         if self.target is not None and self.beta == 0.0:
@@ -84,7 +80,7 @@ class OptimizerConfig(BaseModel):
     """Share of ``lr`` that is left at the end of a linear or cosine schedule."""
     total_steps: int = Field(0, ge=0)
     """Optimizer steps of the whole run; needed by a linear or cosine schedule."""
-    betas: tuple[Decay, Decay] = (0.9, 0.99)
+    betas: Annotated[tuple[Decay, Decay], BeforeValidator(_pair)] = (0.9, 0.99)
     """Decay of AdamW's moments."""
     weight_decay: float = Field(0.0, ge=0.0)
     """Decoupled weight decay."""
@@ -120,6 +116,8 @@ class LearnerConfig(OptimizerConfig):
             raise ValueError(
                 "max_kl pulls back to the reference with kl.beta, which is 0: set kl.beta or remove max_kl"
             )
+        if self.max_kl is not None and self.kl.place == "reward":
+            raise ValueError("max_kl pulls back by the KL in the loss: set kl.place: loss or remove max_kl")
         return self
 
 

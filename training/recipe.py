@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from arena.protocols.documents import Document, read_document, read_value, validate_model
 from arena.protocols.errors import ConfigError, SourceError, suggest
-from arena.training.learner_config import LearnerConfig, OptimizerConfig
+from arena.training.learner_config import OptimizerConfig
+from arena.training.selfplay_config import SelfPlayRecipe
 
 __all__ = [
     "Arm",
@@ -82,6 +83,8 @@ class PolicyRecipe(_Config):
     """Longest turn where the protocol sets no limit."""
     train_thinking: bool = False
     """Train hidden thinking as well; else it is context of what is said."""
+    sampler: str | dict[str, Any] = "hf"
+    """Which backend draws its tokens: ``hf`` in this process, ``vllm`` or ``vllm-server:url=...``."""
 
 
 class DemonstrationSource(_Config):
@@ -95,6 +98,12 @@ class DemonstrationSource(_Config):
     """Part of each batch, relative to the other sources."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the protocol."""
+    roles: dict[str, SpecLike] = Field(default_factory=dict)
+    """Who plays single roles (or counted ones) instead."""
+
+    def agent_of(self, role: str) -> SpecLike:
+        """Who plays a role."""
+        return self.roles.get(role, self.roles.get(role.rpartition("-")[0], self.agent))
 
 
 class WarmStart(_Config):
@@ -112,27 +121,6 @@ class WarmStart(_Config):
     """Optimizer and schedule."""
     demonstrations: list[DemonstrationSource] = Field(min_length=1)
     """Where demonstrations come from."""
-
-
-class SelfPlayRecipe(_Config):
-    """KL-constrained policy gradients on self-played episodes."""
-
-    generations: int = Field(5, ge=1)
-    """How many snapshots are made after generation 0."""
-    steps: int = Field(60, ge=1)
-    """Optimizer steps per generation."""
-    tasks: int = Field(32, ge=1)
-    """Tasks a step."""
-    group: int = Field(8, ge=2)
-    """Episodes a task; they share seats and answers and are compared with each other, so one alone teaches nothing."""
-    scale: Literal["batch", "group", "none"] = "batch"
-    """What an advantage is divided by: the standard deviation of the batch, of its group, or nothing."""
-    shuffle_advantages: bool = False
-    """Control: permute the advantages inside each batch, so that nothing can be learned but noise."""
-    reset_reference: bool = False
-    """Measure KL from the last generation instead of from generation 0."""
-    learner: LearnerConfig
-    """Objective, KL control, optimizer and schedule."""
 
 
 class Arm(_Config):
@@ -181,8 +169,8 @@ class Recipe(_Config):
     """The protocol that is trained on: a library name or a path beside this file."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the protocol."""
-    judge: JudgeRecipe
-    """Who rewards; `evaluation.judge` measures."""
+    judge: JudgeRecipe | None = None
+    """Who rewards; `evaluation.judge` measures. Absent where nobody judges in the protocols."""
     distractors: Distractors | None = None
     """How wrong answers are chosen; absent: as the tasks have them."""
     policies: dict[str, PolicyRecipe] = Field(min_length=1)

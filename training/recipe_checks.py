@@ -25,6 +25,7 @@ from arena.protocols.registry import Spec, parse_spec
 from arena.tasks import TASKS
 from arena.training.learner_config import OptimizerConfig, inert_keys
 from arena.training.recipe import Arm, JudgeRecipe, PolicyRecipe, Recipe, SpecLike
+from arena.training.selfplay_config import inert_self_play
 from arena.training.trainers import TRAINERS
 
 __all__ = ["check_recipe"]
@@ -67,8 +68,9 @@ class _Checker:
     def check(self) -> None:
         recipe = self.recipe
         self.tasks()
-        self.judge(("judge",), recipe.judge)
-        self.evaluation_judge()
+        if recipe.judge is not None:
+            self.judge(("judge",), recipe.judge)
+            self.evaluation_judge(recipe.judge)
         main = self.protocol(("protocol",), recipe.protocol, recipe.params, ("params",))
         if main is not None:
             self.trained_protocol(main)
@@ -80,6 +82,8 @@ class _Checker:
         for name, policy in recipe.policies.items():
             self.policy(name, policy, main, shown)
         self.inert(("self_play", "learner"), recipe.self_play.learner)
+        for path, what in inert_self_play(recipe.self_play):
+            self.add(("self_play", *path), what, key=True)
         if recipe.warm_start is not None:
             self.inert(("warm_start", "learner"), recipe.warm_start.learner)
 
@@ -134,9 +138,9 @@ class _Checker:
             what = f"judge '{judge.kind}' does not tell which classes are credible: use a classifier, or remove this"
             self.add(("distractors",), what, key=True)
 
-    def evaluation_judge(self) -> None:
+    def evaluation_judge(self, rewards: JudgeRecipe) -> None:
         """The judge that rewards training never reports the result, unless the recipe says that it may."""
-        config, rewards = self.recipe.evaluation, self.recipe.judge
+        config = self.recipe.evaluation
         if config.judge is None:
             if not config.same_judge:
                 what = (

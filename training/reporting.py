@@ -152,7 +152,13 @@ def _training_curves(rows: Sequence[Plain], recipe: Recipe) -> list[Curve]:
         target = recipe.self_play.learner.kl.target
         reference = None if target is None else (target, "target")
         kl = [row["kl_per_turn"] for row in steps]
-        origin = "the generation before" if recipe.self_play.reset_reference else "generation 0"
+        at = recipe.self_play.reference.at
+        origin = {
+            "start": "generation 0",
+            "generation": "the generation before",
+            "steps": f"the policy at the last multiple of {recipe.self_play.reference.every} steps",
+            "base": "the base without adapters",
+        }[at]
         curves.append(Curve(f"KL to {origin}", [Series("KL", x, kl)], y_label="nats a turn", reference=reference))
     return [curve for curve in curves if any(np.isfinite(curve.series[0].y))]
 

@@ -1,148 +1,62 @@
 """Self-play: policies play each other under a judge and are moved by KL-constrained policy gradients.
 
     tasks, judge (trained if the recipe says so)
-      -> warm start: supervised fine-tuning on demonstrations of scripted agents         = generation 0, the reference
-      -> per step:  tasks x group episodes -> judge on every prefix -> rewards -> advantages per (role, turn, group)
-                    -> one optimizer step of the objective + beta KL(policy || reference)
-      -> per generation: snapshot (a model folder), checkpoint
+      -> warm start: supervised fine-tuning on demonstrations of scripted agents         = generation 0
+      -> per step:  lineups from the league -> tasks x group episodes -> judge on every prefix -> rewards
+                    -> advantages per (role, move, group) -> one update of the objective + beta KL(policy || reference)
+      -> per generation: snapshot (a model folder), gate (is it better than the champion?), checkpoint
       -> evaluation on held-out tasks: arms, cross-play of generations, exploitability
 
-A run is a pure function of (recipe, seed) on one thread. It resumes from its last finished generation.
+A run is a pure function of (recipe, seed) on one thread. It resumes from its last checkpoint.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from arena.agents import AGENTS
-from arena.agents.models import add_lora, load_model, open_model
-from arena.agents.policy import Policy, PolicyAgent
-from arena.agents.types import Agent
-from arena.engine import Engine, Plan
-from arena.judges.types import Judge
+from arena.agents.policy import Policy
+from arena.engine import AnyAgent, Engine, Plan
 from arena.protocols import load_protocol
 from arena.protocols.errors import ArenaError, BackendError, ConfigError, UndecidedError
-from arena.protocols.records import Episode, Sampling, Task
+from arena.protocols.records import Episode, Task
 from arena.rewards import Payoff, pay
-from arena.running import bad_quote_share, exchanged
+from arena.running import bad_quote_share
 from arena.seeds import derive_seed
-from arena.tasks import TaskSet, open_tasks
-from arena.training.advantages import assign_advantages, credit
+from arena.training.advantages import assign_advantages
+from arena.training.alarms import Alarms
 from arena.training.checkpoints import load_checkpoint, save_checkpoint
-from arena.training.judge_training import build_judge
+from arena.training.demonstrations import sequences_by_policy, sides_drawn, warm_start
+from arena.training.crediting import Crediting, PaidTurn, Place, paid_turns
+from arena.training.gate import Gate
+from arena.training.league import League, Matchup, Member, sides_of
 from arena.training.learner import Learner
-from arena.training.recipe import DemonstrationSource, JudgeRecipe, PolicyRecipe, Recipe
+from arena.training.policies import (
+    Generation,
+    PolicyLoader,
+    build_policies,
+    freeze,
+    policy_agent,
+    release,
+    save_policy,
+    thaw,
+)
+from arena.training.probes import PROBES, Moment, Probe
 from arena.training.self_check import self_check
-from arena.training.sequences import TrainingSequence, sequences_of
+from arena.training.sequences import TrainingSequence
+from arena.training.shaping import shaped
+from arena.training.world import Listener, World, build_agent
 from arena.undecided import UndecidedWindow
 
-__all__ = ["Generation", "Listener", "SelfPlay", "Trained", "World", "build_world"]
-
-Listener = Callable[[dict[str, Any]], None]
-"""Receives progress: ``{"event": "phase", "phase": ..., "step": ..., "of": ..., ...metrics}``."""
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What a recipe's policies are trained and measured on."""
-
-    recipe: Recipe
-    seed: int
-    tasks: TaskSet
-    judge: Judge
-    """Who rewards."""
-    judge_report: Mapping[str, float]
-    """Held-out figures of the judge's training; empty for a judge that was not trained."""
-    measures: Judge
-    """Who measures: another instrument, unless the recipe says ``same_judge``."""
-    measures_report: Mapping[str, float]
-    """The same of the judge that measures."""
-
-    def measuring(self) -> World:
-        """The world as it is measured: whatever asks for its judge gets the one that measures."""
-        return replace(self, judge=self.measures, judge_report=self.measures_report)
-
-
-def build_world(recipe: Recipe, seed: int, on_event: Listener) -> World:
-    """Tasks and judges of a recipe; judges are trained first if the recipe says so.
-
-    Raises:
-        ConfigError: tasks that are trained on would be tested on, or the judge that rewards is the one that measures.
-    """
-    tasks = open_tasks(recipe.tasks, seed=seed)
-    if shared := {task.cluster for task in tasks.train} & {task.cluster for task in tasks.test}:
-        raise ConfigError(
-            f"{len(shared)} questions of '{tasks.name}' would be trained on and tested on, such as '{min(shared)}'; "
-            f"hold some out: tasks: {{kind: jsonl, path: FILE, held_out: 0.2}}"
-        )
-
-    def built(config: JudgeRecipe, stream: str) -> tuple[Judge, Mapping[str, float]]:
-        def progress(step: int, of: int, metrics: Mapping[str, float]) -> None:
-            on_event({"event": "phase", "phase": stream, "step": step, "of": of, **metrics})
-
-        numbered = derive_seed(seed, stream) % 2**31
-        return build_judge(config.kind, config.args, config.train, tasks, seed=numbered, progress=progress)
-
-    judge, report = built(recipe.judge, "judge")
-    measures, measures_report = judge, report
-    if recipe.evaluation.judge is not None:
-        measures, measures_report = built(recipe.evaluation.judge, "evaluation judge")
-        if measures.name == judge.name:
-            raise ConfigError(
-                f"evaluation.judge is {judge.name}, the very instrument that rewards training: name another one, or "
-                "remove it and write evaluation.same_judge: true"
-            )
-    if recipe.distractors is not None:
-        wanted, draw = recipe.distractors, derive_seed(seed, "distractors") % 2**31
-        # Each judge is given the wrong answers that it finds credible itself.
-        learned = tasks.with_distractors(judge, train=wanted.train, test=wanted.test, seed=draw)
-        tested = tasks.with_distractors(measures, train=wanted.train, test=wanted.test, seed=draw)
-        tasks = TaskSet(tasks.name, learned.train, tested.test)
-    return World(recipe, seed, tasks, judge, report, measures, measures_report)
-
-
-def policy_agent(name: str, policy: Policy, recipe: PolicyRecipe) -> PolicyAgent:
-    """The agent that samples from a policy as its recipe says."""
-    return policy.agent(Sampling(temperature=recipe.temperature), recipe.max_tokens, name)
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """A snapshot of all policies."""
-
-    number: int
-    folders: Mapping[str, Path]
-    """Policy name -> model folder."""
-    versions: Mapping[str, int]
-    """Policy name -> version of its weights: how often it had been updated."""
-
-    @property
-    def name(self) -> str:
-        """``gen3``."""
-        return f"gen{self.number}"
-
-    def lineup(self, recipe: Recipe, roles: Sequence[str], world: World) -> dict[str, Agent]:
-        """Agents of this generation, named after it, in ``roles``; roles without a policy get their agent."""
-        built: dict[str, Agent] = {}
-        lineup: dict[str, Agent] = {}
-        for role in roles:
-            name = recipe.policy_of(role)
-            if name is None:
-                lineup[role] = build_agent(recipe.filler_of(role), world)
-                continue
-            if name not in built:
-                policy = Policy(name, load_model(self.folders[name]), self.versions[name])
-                built[name] = policy_agent(self.name, policy, recipe.policies[name])
-            lineup[role] = built[name]
-        return lineup
+__all__ = ["Played", "SelfPlay", "Trained", "metrics_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +64,33 @@ class Trained:
     """What training made."""
 
     generations: list[Generation]
+    champion: int
+    """Number of the last generation that passed the gate; without a gate, of the last one."""
     kl: list[float]
     """Mean KL to the reference over the last tenth of each generation's steps, nats a turn; generation 0 first, 0."""
     kl_peak: float
     """Largest KL of any step."""
     undecided: list[dict[str, Any]]
     """`arena.undecided.Undecided` of each generation's verdicts; generation 1 first."""
+    alarms: list[dict[str, Any]]
+    """What `arena.training.alarms` told, in order."""
     seconds: float
     """Wall time of judge, warm start and self-play."""
 
 
-def build_agent(spec: str | Mapping[str, Any], world: World) -> Agent:
-    """An agent that is not trained, given the tasks and the judge if its kind asks for them."""
-    return AGENTS.build(spec, tasks=world.tasks, judge=world.judge, seed=world.seed)
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The episodes of one optimizer step, group after group."""
+
+    episodes: list[Episode]
+    groups: list[int]
+    """Number of the group of each episode."""
+    matchups: list[Matchup]
+    """Of each group."""
+
+    def sides(self) -> list[frozenset[str]]:
+        """Roles of each episode that are played by policies in training."""
+        return [self.matchups[group].side for group in self.groups]
 
 
 class SelfPlay:
@@ -170,7 +98,7 @@ class SelfPlay:
 
     Args:
         world: tasks and judge.
-        out: run directory; generations, metrics and checkpoints go there.
+        out: run directory; generations, members of the league, metrics and checkpoints go there.
         on_event: receives progress.
         start: begin from this snapshot instead of base weights and warm start.
     """
@@ -179,14 +107,12 @@ class SelfPlay:
         self.world = world
         self.start = start
         self.recipe = world.recipe
+        self.config = world.recipe.self_play
         self.out = out
         self.on_event = on_event
         self.protocol = load_protocol(self.recipe.protocol, self.recipe.params)
         self.speakers = self.protocol.speakers
-        seed = world.seed
-        self.policies = {
-            name: _build_policy(name, config, seed, start) for name, config in self.recipe.policies.items()
-        }
+        self.policies = build_policies(self.recipe, world.seed, start)
         self.agents = {
             name: policy_agent(policy.id, policy, self.recipe.policies[name]) for name, policy in self.policies.items()
         }
@@ -195,18 +121,48 @@ class SelfPlay:
             for role in self.speakers
             if self.recipe.policy_of(role) is None
         }
-        self.trained = {role for role in self.speakers if self.recipe.policy_of(role) is not None}
+        self.trained = [role for role in self.speakers if self.recipe.policy_of(role) is not None]
         self.by_id = {task.id: task for task in world.tasks.train}
+        gate = self.config.gate
+        held = gate.tasks if gate is not None else 0
+        if held >= len(world.tasks.train):
+            raise ConfigError(
+                f"self_play.gate.tasks keeps {held} of the {len(world.tasks.train)} training tasks from training: "
+                "lower it, or give more tasks"
+            )
+        self.tasks: Sequence[Task] = world.tasks.train[: len(world.tasks.train) - held]
+        """To train on."""
+        self.gate = None if gate is None else Gate(gate, self.protocol, world, world.tasks.train[-held:])
+        anchors = [Member(agent.name, dict.fromkeys(self.trained, agent)) for agent in self._anchors()]
+        self.league = League(self.config.league, sides_of(self.config.league, self.trained), anchors)
+        self.credit = Crediting(
+            self.config.credit, {role: self.protocol.roles[role].group for role in self.trained}
+        )
+        self.probes: dict[str, Probe] = {
+            name: PROBES.build(probe.spec, seed=derive_seed(world.seed, "probe", name) % 2**31)
+            for name, probe in self.config.probes.items()
+        }
+        self.alarms = Alarms(self.config.alarms)
+        self.step = 0
+        """Optimizer steps taken, over all generations."""
         self.generations: list[Generation] = []
+        self.champion = 0
         self.kl: list[float] = []
         self.kl_peak = 0.0
         self.undecided: list[dict[str, Any]] = []
         self.seconds = 0.0
         self.already = 0.0
         """Seconds spent before a resume."""
+        self._members: dict[str, dict[str, Policy]] = {}
+        """Frozen policies of each member of the league."""
+        self._kls: list[float] = []
+        """Of this generation's steps."""
+        self._window = UndecidedWindow(self._most_undecidable())
+        self._champions: dict[str, Any] | None = None
+        """States of the learners when the champion was promoted, to go back to."""
 
     def run(self, *, resume: bool = False, started: float | None = None) -> Trained:
-        """Train, or go on from the last finished generation.
+        """Train, or go on from the last checkpoint.
 
         Args:
             resume: go on, if there is a checkpoint.
@@ -218,147 +174,214 @@ class SelfPlay:
         if resume and checkpoint.is_file():
             self._restore(checkpoint, learners)
         else:
-            self.out.mkdir(parents=True, exist_ok=True)
-            (self.out / "metrics.jsonl").write_text("")
-            self.warm_start()
-            for learner in learners.values():
-                learner.set_reference()
-            self._check(learners)
-            self._snapshot(0)
+            self._begin(learners)
             self._save(checkpoint, learners, started)
-        done = len(self.generations) - 1
-        for number in range(done + 1, self.recipe.self_play.generations + 1):
-            self._generation(number, learners)
-            self._snapshot(number)
-            self._save(checkpoint, learners, started)
-        return Trained(self.generations, self.kl, self.kl_peak, self.undecided, self.seconds)
+        while self.step < self.config.generations * self.config.steps:
+            self._step(learners)
+            ended = self.step % self.config.steps == 0
+            if ended:
+                self._end_generation(learners)
+            every = self.config.checkpoint_every
+            if ended or (every is not None and self.step % every == 0):
+                self._save(checkpoint, learners, started)
+        champion = self.champion if self.gate is not None else self.config.generations
+        return Trained(
+            self.generations, champion, self.kl, self.kl_peak, self.undecided, self.alarms.told, self.seconds
+        )
+
+    def _begin(self, learners: Mapping[str, Learner]) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        (self.out / "metrics.jsonl").write_text("")
+        warm = self.recipe.warm_start
+        if warm is not None and warm.steps > 0 and self.start is None:
+            warm_start(warm, self.world, self.policies, self._log)
+            for name in self.policies:
+                self._publish(name)
+        for learner in learners.values():
+            learner.set_reference(adapter_off=self.config.reference.at == "base")
+            learner.remember("start")
+        self._check(learners)
+        self._snapshot(0)
+        if self.league.needed or self.config.league.snapshot_every is not None:
+            self._join(self.generations[0].name)
+        if self.config.gate is not None and self.config.gate.fail == "revert":
+            self._champions = {name: learner.state_dict() for name, learner in learners.items()}
+        self._probe(first=True)
 
     def _learners(self) -> dict[str, Learner]:
-        config = self.recipe.self_play.learner
         return {
-            name: Learner(policy.model, config, seed=derive_seed(self.world.seed, "learner", name) % 2**31)
+            name: Learner(
+                policy.model,
+                self.config.learner,
+                seed=derive_seed(self.world.seed, "learner", name) % 2**31,
+                adapter=policy.adapter,
+            )
             for name, policy in self.policies.items()
         }
 
-    # -- warm start ---------------------------------------------------------------------------------------------
+    def _anchors(self) -> list[AnyAgent]:
+        return [build_agent(spec, self.world) for spec in self.config.league.anchors]
 
-    def warm_start(self) -> None:
-        """Supervised fine-tuning on demonstrations, each encoded as the policy would have seen and said it."""
-        config = self.recipe.warm_start
-        if config is None or config.steps == 0 or self.start is not None:
-            return
-        seed = self.world.seed
-        learners = {
-            name: Learner(policy.model, config.learner, seed=derive_seed(seed, "sft", name) % 2**31)
-            for name, policy in self.policies.items()
-        }
-        stages = [
-            _Demonstration(mix, self, seed=derive_seed(seed, "demonstration", i))
-            for i, mix in enumerate(config.demonstrations)
-        ]
-        counts = _shares([mix.share for mix in config.demonstrations], config.tasks)
-        batches: dict[int, dict[str, list[TrainingSequence]]] = {}
-        fresh = config.fresh or config.steps
-        for step in range(config.steps):
-            if step % fresh not in batches:
-                played = zip(stages, counts, strict=True)
-                episodes = [e for stage, count in played for e in stage.play(step, count, config.group)]
-                batches[step % fresh] = {
-                    name: self._sequences(episodes, name, demonstrations=True) for name in learners
-                }
-            for name, learner in learners.items():
-                metrics = learner.sft(batches[step % fresh][name])
-                if step % 20 == 0 or step == config.steps - 1:
-                    self._log({"phase": "warm start", "policy": name, "step": step + 1, "of": config.steps, **metrics})
-        for name in self.policies:
-            self._publish(name)
+    def _most_undecidable(self) -> float:
+        return 1.0 if self.recipe.judge is None else self.recipe.judge.max_undecidable
 
-    def _sequences(
-        self, episodes: Sequence[Episode], policy: str, *, demonstrations: bool = False
-    ) -> list[TrainingSequence]:
-        found = []
-        thinking = self.recipe.policies[policy].train_thinking
-        for episode in episodes:
-            roles = {role for role in episode.lineup if self.recipe.policy_of(role) == policy}
-            found += sequences_of(episode, roles, demonstrations=demonstrations, train_thinking=thinking)
-        return found
+    # -- one step -----------------------------------------------------------------------------------------------
 
-    # -- self-play ----------------------------------------------------------------------------------------------
+    def rollouts(self, step: int) -> Played:
+        """The episodes of one optimizer step (0-based): ``tasks`` groups of ``group`` episodes, group after group."""
+        drawn = np.random.default_rng(derive_seed(self.world.seed, "league", step))
+        return self._play(step, self.league.matchups(self.config.tasks, drawn, step // self.config.steps + 1))
 
-    def rollouts(self, generation: int, step: int) -> list[Episode]:
-        """The episodes of one optimizer step: ``tasks`` groups of ``group`` episodes, group after group."""
-        config, seed = self.recipe.self_play, self.world.seed
-        number = (generation - 1) * config.steps + step
-        rng = np.random.default_rng(derive_seed(seed, "tasks", number))
-        chosen = rng.choice(
-            len(self.world.tasks.train), size=config.tasks, replace=len(self.world.tasks.train) < config.tasks
-        )
+    def _play(self, step: int, matchups: list[Matchup]) -> Played:
+        config, seed = self.config, self.world.seed
+        rng = np.random.default_rng(derive_seed(seed, "tasks", step))
+        chosen = rng.choice(len(self.tasks), size=config.tasks, replace=len(self.tasks) < config.tasks)
         flips = rng.integers(0, 2, size=config.tasks)
-        lineup = self._lineup()
         plans = []
         for group, (index, flip) in enumerate(zip(chosen, flips, strict=True)):
-            task = self.world.tasks.train[int(index)]
-            sides = _sides(task, bool(flip))
-            plans += [Plan(f"{number}/{group}/{sample}", task, lineup, sides) for sample in range(config.group)]
+            task = self.tasks[int(index)]
+            sides = sides_drawn(task, bool(flip))
+            lineup = self._lineup(matchups[group])
+            plans += [Plan(f"{step}/{group}/{sample}", task, lineup, sides) for sample in range(config.group)]
         engine = Engine(
             self.protocol, self.world.judge, seed=derive_seed(seed, "rollout"), judging=False, concurrency=len(plans)
         )
-        return engine.play(plans)
+        groups = [group for group in range(config.tasks) for _ in range(config.group)]
+        return Played(engine.play(plans), groups, matchups)
 
-    def _lineup(self) -> dict[str, Agent]:
-        lineup: dict[str, Agent] = {}
+    def _lineup(self, matchup: Matchup) -> dict[str, AnyAgent]:
+        lineup: dict[str, AnyAgent] = {}
         for role in self.speakers:
             name = self.recipe.policy_of(role)
-            lineup[role] = self.fixed[role] if name is None else self.agents[name]
+            if name is None:
+                lineup[role] = self.fixed[role]
+            elif matchup.member is None or role in matchup.side:
+                lineup[role] = self.agents[name]
+            else:
+                lineup[role] = matchup.member.agents[role]
         return lineup
 
     def _publish(self, name: str) -> None:
         """The weights have changed: what is sampled from now on carries a new version."""
         self.agents[name].name = self.policies[name].publish()
 
-    def _generation(self, number: int, learners: Mapping[str, Learner]) -> None:
-        config = self.recipe.self_play
-        if config.reset_reference and number > 1:
-            for learner in learners.values():
-                learner.set_reference()
-        kls: list[float] = []
-        window = UndecidedWindow(self.recipe.judge.max_undecidable)
-        for step in range(config.steps):
-            started = time.perf_counter()
-            episodes = self.rollouts(number, step)
-            payoffs = pay(self.protocol, self.world.judge, episodes, self.by_id)
-            played = time.perf_counter()
-            row = {
-                "phase": "self-play",
-                "generation": number,
-                "step": step + 1,
-                "of": config.steps,
-                **self._facts(episodes, payoffs),
-            }
-            self._check_decided(window, episodes, payoffs, row)
-            sequences = self._credited(episodes, payoffs, (number - 1) * config.steps + step)
-            if not sequences:
-                raise BackendError(
-                    f"generation {number}, step {step + 1}: no turn could be paid; {_causes(episodes, payoffs)}"
-                )
-            for name, learner in learners.items():
-                own = [sequence for sequence in sequences if self.recipe.policy_of(sequence.role) == name]
-                if not own:  # none of its turns was paid; `unpaid_turns` counts them
-                    continue
-                metrics = learner.update(own)
-                self._publish(name)
+    def _step(self, learners: Mapping[str, Learner]) -> None:
+        config, started = self.config, time.perf_counter()
+        number = self.step // config.steps + 1
+        self._refer(learners)
+        played = self.rollouts(self.step)
+        payoffs = pay(self.protocol, self.world.judge, played.episodes, self.by_id)
+        self._score(played, payoffs)
+        done = time.perf_counter()
+        row = {
+            "phase": "self-play",
+            "generation": number,
+            "step": self.step % config.steps + 1,
+            "of": config.steps,
+            **self._facts(played, payoffs),
+        }
+        self._check_decided(played.episodes, payoffs, row)
+        turns = paid_turns(played.episodes, payoffs, played.groups, played.sides(), self.protocol.seats)
+        if not turns:
+            raise BackendError(
+                f"generation {number}, step {row['step']}: no turn could be paid; {_causes(played.episodes, payoffs)}"
+            )
+        by_policy = self._credited(played, turns, learners)
+        kls = []
+        for name, learner in learners.items():
+            own = by_policy[name]
+            if not own:  # none of its turns was paid, or all of them alike where the objective leaves these out
+                continue
+            last = (self.step + 1) % config.steps == 0
+            metrics = self._drift(learner, own) if last or self.step % config.kl_every == 0 else {}
+            metrics |= learner.update(own)
+            self._publish(name)
+            if "kl_per_turn" in metrics:
                 kls.append(metrics["kl_per_turn"])
-                row |= metrics if len(learners) == 1 else {f"{name}/{key}": value for key, value in metrics.items()}
-            row |= {"play_seconds": played - started, "update_seconds": time.perf_counter() - played}
-            self._log(row)
-        self.undecided.append(asdict(window.all.found))
-        self.kl_peak = max(self.kl_peak, *kls)
-        tail = kls[-max(1, len(kls) // 10) :]
-        self.kl.append(sum(tail) / len(tail))
+            row |= metrics if len(learners) == 1 else {f"{name}/{key}": value for key, value in metrics.items()}
+        if kls:
+            self._kls.append(sum(kls) / len(kls))
+            self.kl_peak = max(self.kl_peak, *kls)
+        seconds = time.perf_counter() - started
+        row |= {"play_seconds": done - started, "update_seconds": time.perf_counter() - done}
+        row["tokens_per_second"] = row.get("sampled_tokens", 0.0) / max(seconds, 1e-9)
+        self.step += 1
+        self._log(row)
+        for alarm in self.alarms.look(self.step, row):
+            self._log({"phase": "alarm", "generation": number, **alarm})
+        every = config.league.snapshot_every
+        if every is not None and self.step % every == 0:
+            name = f"step{self.step}"
+            for policy in self.policies:
+                save_policy(self.policies[policy], self._member(name) / policy)
+            self._join(name)
+        self._probe()
 
-    def _check_decided(
-        self, window: UndecidedWindow, episodes: Sequence[Episode], payoffs: Sequence[Payoff], row: dict[str, Any]
-    ) -> None:
+    def _refer(self, learners: Mapping[str, Learner]) -> None:
+        """Move the reference where the recipe says so, before the step."""
+        config, first = self.config.reference, self.step % self.config.steps == 0
+        moves = {
+            "generation": first and self.step > 0,
+            "steps": config.every is not None and self.step > 0 and self.step % config.every == 0,
+        }
+        for learner in learners.values():
+            if moves.get(config.at, False):
+                learner.set_reference()
+            if first:
+                learner.remember("generation")
+
+    def _score(self, played: Played, payoffs: Sequence[Payoff]) -> None:
+        """Tell the league who won against its members: the side that was paid more."""
+        for episode, group, payoff in zip(played.episodes, played.groups, payoffs, strict=True):
+            matchup = played.matchups[group]
+            if matchup.member is None:
+                continue
+            own, other = (
+                [r for turn, r in zip(episode.turns, payoff.rewards, strict=True) if r is not None and turn.role in side]
+                for side in (matchup.side, set(self.trained) - matchup.side)
+            )
+            if own and other:
+                difference = sum(own) / len(own) - sum(other) / len(other)
+                self.league.record(matchup, 0.5 if difference == 0 else float(difference > 0))
+
+    def _credited(
+        self, played: Played, turns: Sequence[PaidTurn], learners: Mapping[str, Learner]
+    ) -> dict[str, list[TrainingSequence]]:
+        """Training sequences of each policy, with the advantages of the recipe's objective and credit."""
+        sides = {episode.key: side for episode, side in zip(played.episodes, played.sides(), strict=True)}
+        own = {
+            name: [sequence for sequence in sequences if sequence.role in sides[sequence.episode]]
+            for name, sequences in sequences_by_policy(self.recipe, played.episodes).items()
+        }
+        paid = [
+            turn
+            for name, learner in learners.items()
+            for turn in shaped([t for t in turns if self.recipe.policy_of(t.role) == name], own[name], learner)
+        ]
+        by_turn = self.credit(paid, [sequence for sequences in own.values() for sequence in sequences])
+        if self.config.shuffle_advantages:
+            rng = np.random.default_rng(derive_seed(self.world.seed, "shuffle", self.step))
+            by_turn = dict(zip(by_turn, rng.permutation(list(by_turn.values())).tolist(), strict=True))
+        found = {}
+        for name, sequences in own.items():
+            found[name] = [kept for sequence in sequences if (kept := _paid(sequence, by_turn)).positions]
+            assign_advantages(found[name], by_turn)
+        return found
+
+    def _drift(self, learner: Learner, sequences: Sequence[TrainingSequence]) -> dict[str, float]:
+        """How far each role has moved since the beginning and in this generation, in nats a turn.
+
+        At the beginning and right after a new one both are 0 and cost nothing.
+        """
+        found: dict[str, float] = {}
+        for role in dict.fromkeys(sequence.role for sequence in sequences):
+            spoken = [sequence for sequence in sequences if sequence.role == role]
+            turns = sum(sequence.turn_count() for sequence in spoken)
+            for name in ("start", "generation"):
+                found[f"kl_to_{name}/{role}"] = learner.kl_to(name, spoken) / turns
+        return found
+
+    def _check_decided(self, episodes: Sequence[Episode], payoffs: Sequence[Payoff], row: dict[str, Any]) -> None:
         """Count what the judge could not decide in this step, and say so in ``row``.
 
         Raises:
@@ -366,7 +389,7 @@ class SelfPlay:
         """
         pairs = zip(episodes, payoffs, strict=True)
         verdicts = [payoff.verdict for episode, payoff in pairs if episode.error is None and payoff.verdict is not None]
-        found = window.add(verdicts)
+        found = self._window.add(verdicts)
         if why := Counter(str(verdict.status) for verdict in verdicts if not verdict.decidable):
             row["undecidable_by"] = dict(why)
         if found.too_many:
@@ -374,75 +397,133 @@ class SelfPlay:
             raise UndecidedError(
                 f"generation {row['generation']}, step {row['step']}: too many verdicts cannot be used "
                 f"(judge.max_undecidable is {found.limit:g}): {found}. Take another judge or mend what it is asked; or "
-                "raise the limit (judge.max_undecidable=...), and go on from the last finished generation by --resume"
+                "raise the limit (judge.max_undecidable=...), and go on from the last checkpoint by --resume"
             )
 
-    def _credited(self, episodes: Sequence[Episode], payoffs: Sequence[Payoff], number: int) -> list[TrainingSequence]:
-        """Training sequences with advantages: reward minus the group's mean at the same move of the same role."""
-        config = self.recipe.self_play
-        returns: list[float] = []
-        # Not by ordinal: after an attempt more, or on another branch, it counts other moves.
-        keys: list[tuple[int, str, str, int, int]] = []
-        places: list[tuple[str, str, int]] = []
-        for index, (episode, payoff) in enumerate(zip(episodes, payoffs, strict=True)):
-            ordinals: dict[str, int] = {}
-            for turn, reward in zip(episode.turns, payoff.rewards, strict=True):
-                ordinal = ordinals[turn.role] = ordinals.get(turn.role, -1) + 1
-                if reward is not None and turn.role in self.trained:
-                    returns.append(reward)
-                    keys.append((index // config.group, turn.role, turn.node, turn.visit, turn.attempt))
-                    places.append((episode.key, turn.role, ordinal))
-        advantages = credit(returns, keys, scale=config.scale)
-        if config.shuffle_advantages:
-            advantages = np.random.default_rng(derive_seed(self.world.seed, "shuffle", number)).permutation(advantages)
-        by_turn = dict(zip(places, advantages.tolist(), strict=True))
-        sequences = [sequence for episode in episodes for sequence in sequences_of(episode, self.trained)]
-        sequences = [paid for sequence in sequences if (paid := _paid(sequence, by_turn)).positions]
-        assign_advantages(sequences, by_turn)
-        return sequences
-
-    def _facts(self, episodes: Sequence[Episode], payoffs: Sequence[Payoff]) -> dict[str, float]:
+    def _facts(self, played: Played, payoffs: Sequence[Payoff]) -> dict[str, float]:
         """What the step's episodes looked like, apart from anything the learner says."""
-        rewards = [abs(r) for payoff in payoffs for r in payoff.rewards if r is not None]
-        verdicts = [
-            (payoff.verdict, self.by_id[episode.task].label) for episode, payoff in zip(episodes, payoffs, strict=True)
+        facts = {"episodes": float(len(played.episodes)), "bad_quotes": bad_quote_share(played.episodes)}
+        facts |= self._spoken(played)
+        facts |= self._rewards(played, payoffs)
+        facts |= self._judged(played, payoffs)
+        return facts | {f"win_rate/{name}": rate for name, rate in self.league.win_rates().items()}
+
+    def _spoken(self, played: Played) -> dict[str, float]:
+        own = [
+            turn
+            for episode, side in zip(played.episodes, played.sides(), strict=True)
+            for turn in episode.turns
+            if turn.role in side and turn.tokens is not None
         ]
-        unpaid = sum(
-            reward is None and turn.kept and turn.role in self.trained
-            for episode, payoff in zip(episodes, payoffs, strict=True)
-            for turn, reward in zip(episode.turns, payoff.rewards, strict=True)
-        )
-        decidable = [(verdict, label) for verdict, label in verdicts if verdict is not None and verdict.decidable]
-        right = [verdict.score(label) for verdict, label in decidable if label is not None]
-        facts = {
-            "episodes": float(len(episodes)),
-            "bad_quotes": bad_quote_share(episodes),
-            "undecidable": 1 - len(decidable) / len(verdicts),
-            "unpaid_turns": float(unpaid),
-        }
-        if right:
-            facts["accuracy"] = sum(right) / len(right)
-        if rewards:
-            facts["reward_size"] = sum(rewards) / len(rewards)
+        sampled = sum(len(turn.tokens.ids) for turn in own if turn.tokens is not None)
+        return {"sampled_tokens": float(sampled), "tokens_per_turn": sampled / max(len(own), 1)}
+
+    def _rewards(self, played: Played, payoffs: Sequence[Payoff]) -> dict[str, float]:
+        """Rewards of roles in training: their mean by role, and over the roles that do not only take from each other."""
+        by_role: defaultdict[str, list[float]] = defaultdict(list)
+        unpaid = 0
+        for episode, side, payoff in zip(played.episodes, played.sides(), payoffs, strict=True):
+            for turn, reward in zip(episode.turns, payoff.rewards, strict=True):
+                if turn.role not in side:
+                    continue
+                if reward is not None:
+                    by_role[turn.role].append(reward)
+                unpaid += reward is None and turn.kept
+        everything = [abs(reward) for rewards in by_role.values() for reward in rewards]
+        facts = {f"reward/{role}": sum(rewards) / len(rewards) for role, rewards in sorted(by_role.items())}
+        facts["unpaid_turns"] = float(unpaid)
+        if everything:
+            facts["reward_size"] = sum(everything) / len(everything)
+        balanced = {role for reward in self.protocol.rewards if reward.zero_sum for role in reward.values}
+        open_ = [reward for role, rewards in by_role.items() if role not in balanced for reward in rewards]
+        if open_:
+            facts["reward"] = sum(open_) / len(open_)
         return facts
 
-    # -- snapshots ----------------------------------------------------------------------------------------------
+    def _judged(self, played: Played, payoffs: Sequence[Payoff]) -> dict[str, float]:
+        """What the judge that rewards made of it, beside the truth where tasks have labels."""
+        decided = [
+            (episode, payoff.verdict, self.by_id[episode.task].label)
+            for episode, payoff in zip(played.episodes, payoffs, strict=True)
+            if payoff.verdict is not None and payoff.verdict.decidable
+        ]
+        facts = {}
+        if any(payoff.verdict is not None for payoff in payoffs):
+            facts["undecidable"] = 1 - len(decided) / len(played.episodes)
+        right = [verdict.score(label) for _, verdict, label in decided if label is not None and verdict.logps]
+        if right:
+            facts["accuracy"] = sum(right) / len(right)
+        seats = [number for number, role in enumerate(self.protocol.seats) if role in self.trained]
+        if len(seats) == 1:  # one role claims, and nobody argues for the other answers
+            claims = [(e.sides[seats[0]], verdict, label) for e, verdict, label in decided if verdict.logps]
+            if claims:
+                facts["belief"] = sum(math.exp(verdict.logps[claim]) for claim, verdict, _ in claims) / len(claims)
+            true = [float(claim == label) for claim, _, label in claims if label is not None]
+            if true:
+                facts["claims_true"] = sum(true) / len(true)
+        return facts
+
+    # -- generations --------------------------------------------------------------------------------------------
+
+    def _end_generation(self, learners: Mapping[str, Learner]) -> None:
+        number = self.step // self.config.steps
+        self.undecided.append(asdict(self._window.all.found))
+        self._window = UndecidedWindow(self._most_undecidable())
+        tail = self._kls[-max(1, len(self._kls) // 10) :] or self.kl[-1:]
+        self.kl.append(sum(tail) / len(tail))
+        self._kls = []
+        self._snapshot(number)
+        self._pass_gate(number, learners)
+        if self.league.needed and self.config.league.snapshot_every is None:
+            self._join(self.generations[number].name)
+        self._probe(last=number == self.config.generations)
+
+    def _pass_gate(self, number: int, learners: Mapping[str, Learner]) -> None:
+        """Let the new generation play the champion; one that does not pass is no champion, and may be taken back."""
+        if self.gate is None:
+            return
+        loader = PolicyLoader(self.recipe, self.world.seed)
+        pair = [self.generations[self.champion], self.generations[number]]
+        lineups = {}
+        for generation in pair:
+            policies = loader.load(generation, suffix=f"-{generation.name}")
+            agents = {name: policy_agent(name, policy, self.recipe.policies[name]) for name, policy in policies.items()}
+            lineups[generation.name] = {
+                role: self.fixed[role] if name is None else agents[name]
+                for role in self.protocol.seats
+                for name in [self.recipe.policy_of(role)]
+            }
+        result = self.gate.test(pair[0].name, pair[1].name, lineups)
+        self._log({"phase": "gate", "generation": number, **result.row()})
+        if result.promoted:
+            self.champion = number
+            if self._champions is not None:
+                self._champions = {name: learner.state_dict() for name, learner in learners.items()}
+        elif self._champions is not None:
+            for name, learner in learners.items():
+                learner.load_state_dict(self._champions[name])
+                self._publish(name)
 
     def _check(self, learners: Mapping[str, Learner]) -> None:
         """Step-0 self-check on freshly sampled episodes; fails closed."""
-        episodes = self.rollouts(1, 0)
+        by_policy = sequences_by_policy(self.recipe, self._mirror().episodes)
         for name, learner in learners.items():
-            sequences = self._sequences(episodes, name)
+            sequences = by_policy[name]
             for sequence in sequences:
                 sequence.advantages = [1.0] * len(sequence.positions)
-            report = self_check(learner, sequences)
+            report = self_check(learner, sequences, reference_is_policy=self.config.reference.at != "base")
             self._log({"phase": "self-check", "policy": name, **report})
+
+    def _mirror(self) -> Played:
+        """The first step's episodes, all roles by the policies in training."""
+        everybody = frozenset(self.trained)
+        return self._play(0, [Matchup("mirror", everybody, None)] * self.config.tasks)
 
     def _snapshot(self, number: int) -> None:
         versions = {name: policy.version for name, policy in self.policies.items()}
         generation = Generation(number, self._folders(number), versions)
         for name, policy in self.policies.items():
-            policy.model.save(generation.folders[name])
+            save_policy(policy, generation.folders[name])
         self.generations.append(generation)
         if number == 0:
             self.kl.append(0.0)
@@ -451,12 +532,48 @@ class SelfPlay:
     def _folders(self, number: int) -> dict[str, Path]:
         return {name: self.out / "generations" / f"gen{number}" / name for name in self.policies}
 
+    def _join(self, name: str) -> None:
+        """The policies as they are become a member of the league, whose folder has been written."""
+        self._take_in(name, {policy: freeze(self.policies[policy]) for policy in self.policies})
+
+    def _take_in(self, name: str, frozen: dict[str, Policy]) -> Member:
+        agents = {
+            policy: policy_agent(f"{policy}@{name}", copy, self.recipe.policies[policy])
+            for policy, copy in frozen.items()
+        }
+        member = Member(name, {role: agents[str(self.recipe.policy_of(role))] for role in self.trained})
+        self._members[name] = frozen
+        for gone in self.league.add(member):
+            for policy in self._members.pop(gone.name).values():
+                release(policy)
+        return member
+
+    def _probe(self, *, first: bool = False, last: bool = False) -> None:
+        """Look, where it is time to."""
+        for name, probe in self.probes.items():
+            every = self.config.probes[name].every
+            if first or last or (every is not None and self.step % every == 0):
+                now = Moment(self.world.measuring(), self.protocol, self.policies, self.league, self.step)
+                self._log({"phase": "probe", "probe": name, "at": self.step, **probe.measure(now)})
+
+    # -- going on ----------------------------------------------------------------------------------------------
+
     def _save(self, path: Path, learners: Mapping[str, Learner], started: float) -> None:
         self.seconds = self.already + time.perf_counter() - started
         state = {
+            "step": self.step,
+            "versions": {name: policy.version for name, policy in self.policies.items()},
             "generations": [dict(generation.versions) for generation in self.generations],
+            "champion": self.champion,
+            "champions": self._champions,
+            "league": self.league.state_dict(),
+            "members": {name: {p: c.version for p, c in copies.items()} for name, copies in self._members.items()},
+            "credit": self.credit.state_dict(),
+            "alarms": self.alarms.state_dict(),
             "kl": self.kl,
+            "kls": self._kls,
             "kl_peak": self.kl_peak,
+            "window": self._window.state_dict(),
             "undecided": self.undecided,
             "seconds": self.seconds,
             "learners": {name: learner.state_dict() for name, learner in learners.items()},
@@ -468,15 +585,29 @@ class SelfPlay:
         state = load_checkpoint(path)
         for name, learner in learners.items():
             learner.load_state_dict(state["learners"][name])
-            self.policies[name].version = state["generations"][-1][name] - 1
+            self.policies[name].version = state["versions"][name] - 1
             self._publish(name)
+        self.step, self.champion, self._champions = state["step"], state["champion"], state["champions"]
         self.kl, self.kl_peak, self.seconds = list(state["kl"]), state["kl_peak"], state["seconds"]
+        self._kls = list(state["kls"])
         self.undecided = list(state["undecided"])
+        self._window.load_state_dict(state["window"])
+        self.credit.load_state_dict(state["credit"])
+        self.alarms.load_state_dict(state["alarms"])
         self.already = self.seconds
         for number, versions in enumerate(state["generations"]):
             self.generations.append(Generation(number, self._folders(number), versions))
+        members = {}
+        for name, versions in state["members"].items():
+            frozen = {p: thaw(self.policies[p], self._member(name) / p, version) for p, version in versions.items()}
+            members[name] = self._take_in(name, frozen)
+        self.league.load_state_dict(state["league"], members)
         with (self.out / "metrics.jsonl").open("r+b") as stream:
             stream.truncate(state["metrics_bytes"])
+
+    def _member(self, name: str) -> Path:
+        """Folder of a member of the league: a generation's, or one of its own."""
+        return self.out / ("generations" if name.startswith("gen") else "league") / name
 
     def _log(self, row: dict[str, Any]) -> None:
         with (self.out / "metrics.jsonl").open("a") as stream:
@@ -484,57 +615,7 @@ class SelfPlay:
         self.on_event({"event": "phase", **row})
 
 
-class _Demonstration:
-    """A stream of demonstration episodes from one source."""
-
-    def __init__(self, mix: DemonstrationSource, owner: SelfPlay, *, seed: int) -> None:
-        self.protocol = load_protocol(mix.protocol, owner.recipe.params_of(mix))
-        self.tasks: Sequence[Task] = owner.world.tasks.train
-        self.seed = seed
-        self.engine = Engine(self.protocol, owner.world.judge, seed=seed, judging=False)
-        self.lineup: dict[str, Agent] = {}
-        encoded: dict[str | None, Agent] = {}
-        for role in self.protocol.speakers:
-            name = owner.recipe.policy_of(role)
-            if name not in encoded:
-                agent = build_agent(mix.agent, owner.world)
-                encode = getattr(agent, "encode_with", None)
-                if name is not None and encode is None:
-                    raise ConfigError(
-                        f"agent '{agent.name}' cannot demonstrate: it has no encode_with(encoder, policy)"
-                    )
-                if name is not None and encode is not None:
-                    agent = encode(owner.policies[name].model.encoder, name)
-                encoded[name] = agent
-            self.lineup[role] = encoded[name]
-
-    def play(self, step: int, count: int, group: int) -> list[Episode]:
-        rng = np.random.default_rng(derive_seed(self.seed, step))
-        chosen = rng.integers(0, len(self.tasks), size=count)
-        flips = rng.integers(0, 2, size=count)
-        plans = []
-        for number, (index, flip) in enumerate(zip(chosen, flips, strict=True)):
-            task = self.tasks[int(index)]
-            sides = _sides(task, bool(flip))
-            plans += [Plan(f"{step}/{number}/{sample}", task, self.lineup, sides) for sample in range(group)]
-        return self.engine.play(plans)
-
-
-def _build_policy(name: str, config: PolicyRecipe, seed: int, start: Generation | None) -> Policy:
-    if start is not None:
-        return Policy(name, load_model(start.folders[name]))
-    spec = config.model if isinstance(config.model, dict) else str(config.model)
-    if isinstance(spec, dict) and spec.get("kind") == "tiny":
-        spec = {"seed": derive_seed(seed, "policy", name) % 2**31, **spec}
-    model = open_model(spec)
-    if config.binding == "adapter":
-        model = add_lora(model, seed=derive_seed(seed, "adapter", name) % 2**31, **config.lora)
-    elif config.lora:
-        raise ConfigError(f"policies.{name}: 'lora' has no effect with binding 'full'; write binding: adapter")
-    return Policy(name, model)
-
-
-def _paid(sequence: TrainingSequence, by_turn: Mapping[tuple[str, str, int], float]) -> TrainingSequence:
+def _paid(sequence: TrainingSequence, by_turn: Mapping[Place, float]) -> TrainingSequence:
     """The sequence without the tokens of turns that no decidable verdict paid for: context, but not trained."""
     kept = [i for i, turn in enumerate(sequence.turns) if (sequence.episode, sequence.role, turn) in by_turn]
     if len(kept) == len(sequence.turns):
@@ -555,20 +636,6 @@ def _causes(episodes: Sequence[Episode], payoffs: Sequence[Payoff]) -> str:
         if payoff.verdict is not None and not payoff.verdict.decidable:
             reasons[f"verdict {payoff.verdict.status}: {payoff.verdict.evidence.get('reason', 'no reason given')}"] += 1
     return "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3)) or "no reward pays a kept turn"
-
-
-def _sides(task: Task, flipped: bool) -> tuple[int, ...]:
-    sides = tuple(range(len(task.answers)))
-    return exchanged(sides) if flipped else sides
-
-
-def _shares(shares: Sequence[float], total: int) -> list[int]:
-    """Split ``total`` in proportion, by largest remainder."""
-    exact = [share / sum(shares) * total for share in shares]
-    counts = [int(x) for x in exact]
-    for index in sorted(range(len(exact)), key=lambda i: counts[i] - exact[i])[: total - sum(counts)]:
-        counts[index] += 1
-    return counts
 
 
 def metrics_rows(path: Path) -> Iterator[dict[str, Any]]:

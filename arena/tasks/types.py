@@ -24,6 +24,8 @@ class TaskSet:
     """The spec it came from: ``digits:seed=0``."""
     train: Sequence[Task]
     test: Sequence[Task]
+    exhaustive: bool = False
+    """Both are all cases that there are, such as the deals of a game: nothing is held out, and nothing could be."""
 
     def with_distractors(self, judge: Judge, *, train: int = 3, test: int = 1, seed: int = 0) -> TaskSet:
         """The same questions with wrong answers that ``judge`` finds credible.

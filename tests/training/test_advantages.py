@@ -46,7 +46,9 @@ def test_values_by_hand():
     # Groups a: 1, 3 (mean 2) and b: 0, 4 (mean 2): centred -1 1 -2 2, deviation sqrt(2.5).
     got = credit([1.0, 3.0, 0.0, 4.0], ["a", "a", "b", "b"])
     np.testing.assert_allclose(got, np.asarray([-1, 1, -2, 2]) / np.sqrt(2.5))
-    np.testing.assert_allclose(credit([1.0, 3.0, 0.0, 4.0], ["a", "a", "b", "b"], scale="group"), [-1, 1, -1, 1])
+    # Deviations of the sample: sqrt(2) and sqrt(8).
+    by_group = np.asarray([-1, 1, -2, 2]) / (np.sqrt([2, 2, 8, 8]) + 1e-4)
+    np.testing.assert_allclose(credit([1.0, 3.0, 0.0, 4.0], ["a", "a", "b", "b"], scale="group"), by_group)
     np.testing.assert_allclose(credit([1.0, 3.0], ["a", "a"], baseline="leave_one_out", scale="none"), [-2, 2])
     np.testing.assert_allclose(credit([1.0, 3.0], ["a", "b"], baseline="none", scale="none"), [1, 3])
 

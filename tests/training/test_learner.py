@@ -207,12 +207,41 @@ def test_a_sliding_window_gets_rows():
     assert_same(gradients_of(made, sequences)[0], plain(copy.deepcopy(net), copy.deepcopy(net), sequences)[2])
 
 
-def test_large_vocabularies_are_cut_into_tiles(monkeypatch):
-    want = gradients_of(learner(), debates())
+@pytest.mark.parametrize("temperature", [1.0, 1.3])
+@pytest.mark.parametrize("estimator", ["exact", "k2", "k3", "k1", None])
+def test_large_vocabularies_are_cut_into_tiles(monkeypatch, estimator, temperature):
+    place = "reward" if estimator == "k1" else "loss"
+    kl = KLConfig(beta=0.3, estimator=estimator, place=place) if estimator else KLConfig(beta=0.0)
+    sequences = debates(temperature=temperature)
+
+    def step():
+        made = learner(kl=kl)
+        with torch.no_grad():
+            for weight in made.parameters.values():
+                weight.mul_(1.1)
+        found = made.score(sequences)
+        return (*gradients_of(made, sequences), [found.logps, found.ref_logps, found.kl])
+
+    want = step()
     monkeypatch.setattr("arena.training.learner._LOGITS_AT_ONCE", 5 * VOCABULARY)
-    got = gradients_of(learner(), debates())
+    got = step()
     assert_same(got[0], want[0])
     assert got[1] == pytest.approx(want[1])
+    for one, other in zip(got[2], want[2], strict=True):
+        assert one.tolist() == pytest.approx(other.tolist(), abs=1e-12)
+
+
+def test_no_more_logits_exist_than_fit_a_tile(monkeypatch):
+    """Neither in an update nor in scoring, whatever the KL; the reference included."""
+    monkeypatch.setattr("arena.training.learner._LOGITS_AT_ONCE", 5 * VOCABULARY)
+    sizes = []
+    log_softmax = torch.log_softmax
+    monkeypatch.setattr(torch, "log_softmax", lambda x, dim: (sizes.append(x.numel()), log_softmax(x, dim))[1])
+    for estimator in ("exact", "k3"):
+        made = learner(kl=KLConfig(estimator=estimator))
+        made.update(debates())
+        made.score(debates())
+    assert 0 < max(sizes) <= 5 * VOCABULARY
 
 
 def test_equal_streams_of_two_roles_count_twice():

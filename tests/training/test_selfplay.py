@@ -18,9 +18,12 @@ from arena.protocols.errors import ConfigError, ResumeError, SourceError, StoreE
 from arena.protocols.records import Verdict, VerdictStatus
 from arena.rewards import Payoff, pay
 from arena.store import Store
+from arena.training.crediting import paid_turns
 from arena.training.launch import Outcome, launch
 from arena.training.recipe import load_recipe
-from arena.training.selfplay import SelfPlay, World, build_world, metrics_rows
+from arena.training.policies import PolicyLoader
+from arena.training.selfplay import SelfPlay, metrics_rows
+from arena.training.world import World, build_world
 
 SMALL = {
     "judge.train.steps": 30,
@@ -217,13 +220,15 @@ def world() -> World:
 
 def test_advantages_compare_a_turn_with_the_same_turn_of_its_group(world: World, tmp_path: Path) -> None:
     player = SelfPlay(world, tmp_path, ignore)
-    episodes = player.rollouts(1, 0)
+    played = player.rollouts(0)
+    episodes = played.episodes
     keys = [episode.key.split("/")[:2] for episode in episodes]
     assert keys == [["0", str(group)] for group in range(4) for _ in range(4)]
     assert all(len({e.task for e in episodes[i : i + 4]}) == 1 for i in range(0, 16, 4))
     undecided = Verdict(VerdictStatus.ABSTAIN, "nobody")
     payoffs = [Payoff([float(i % 4 == 0), 0.0, None, 1.0], undecided) for i in range(len(episodes))]
-    sequences = player._credited(episodes, payoffs, 0)
+    turns = paid_turns(episodes, payoffs, played.groups, played.sides(), player.protocol.seats)
+    sequences = player._credited(played, turns, player._learners())["debater"]
     by_role = {role: [s for s in sequences if s.role == role] for role in ("first", "second")}
     # The second turn of the first role has no reward and is context only; those of the second role all earned alike.
     assert all(len(s.positions) == 1 for s in by_role["first"])
@@ -258,9 +263,11 @@ def test_candidates_and_thoughts_are_branches_and_only_what_is_paid_is_trained(w
     picked = replace(world, recipe=recipe)
     rows: list[dict[str, Any]] = []
     player = SelfPlay(picked, tmp_path / "run", rows.append)
-    episodes = player.rollouts(1, 0)
+    played = player.rollouts(0)
+    episodes = played.episodes
     payoffs = pay(player.protocol, world.judge, episodes, player.by_id)
-    made = [s for s in player._credited(episodes, payoffs, 0) if s.episode == episodes[0].key]
+    turns = paid_turns(episodes, payoffs, played.groups, played.sides(), player.protocol.seats)
+    made = [s for s in player._credited(played, turns, player._learners())["debater"] if s.episode == episodes[0].key]
     # Turns of first: three candidates twice, of which one each is kept; of second: thought, quote, thought, quote.
     kept = [turn.kept for turn in episodes[0].turns_of("first")]
     assert sorted(kept) == [False] * 4 + [True] * 2
@@ -314,8 +321,13 @@ def test_an_adapter_trains_beside_a_frozen_base(world: World, tmp_path: Path) ->
     after = dict(player.policies["debater"].model.network.named_parameters())
     assert all(torch.equal(after[name], tensor) for name, tensor in base.items())
     assert trained.kl[-1] > 0
-    lineup = trained.generations[-1].lineup(adapted.recipe, ["first"], adapted)
-    assert lineup["first"].name == "gen2"
+    last = trained.generations[-1]
+    loaded = PolicyLoader(adapted.recipe, adapted.seed).one("debater", last, suffix="-gen2")
+    kept = {n: p for n, p in after.items() if ".debater." in n}
+    again = dict(loaded.model.network.named_parameters())
+    assert kept
+    assert all(torch.equal(again[n.replace(".debater.", ".debater-gen2.")], p) for n, p in kept.items())
+    assert loaded.id == f"debater@v{last.versions['debater']}"
 
 
 def test_training_on_the_questions_that_are_reported_is_refused(tmp_path: Path) -> None:

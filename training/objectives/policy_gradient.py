@@ -4,6 +4,7 @@
     loss  = -agg min(ratio A, clip(ratio, 1 - low, 1 + high) A)        PPO (arXiv 1707.06347) eq. 7
     A < 0: the objective is at least dual_clip * A                     Dual-clip PPO (arXiv 1912.09729) eq. 5
     level sequence: ratio = exp(mean of the row's log-ratios)          GSPO (arXiv 2507.18071) eq. 7
+    score       loss = -agg A log pi, without a ratio                  REINFORCE (Williams 1992)
 
 GRPO, Dr. GRPO, DAPO and GSPO are this loss with another advantage, aggregation or level. Each token is sorted into its
 branch by its log-ratio, and only live branches are exponentiated: a clipped token has gradient 0 even if its ratio
@@ -23,7 +24,7 @@ from arena.training.objectives import Aggregate, Estimator, Level
 from arena.training.objectives.aggregate import aggregate, masked_sum, token_weights
 from arena.training.objectives.kl import kl_per_token
 
-__all__ = ["PolicyLoss", "policy_loss", "ppo_policy"]
+__all__ = ["PolicyLoss", "policy_loss", "ppo_policy", "score_loss"]
 
 
 class PolicyLoss(NamedTuple):
@@ -85,6 +86,19 @@ def policy_loss(
     live = (advantages_BT != 0) & ~clipped
     ratio_BT = torch.where(live, torch.exp(torch.where(live, log_ratio_BT, 0.0)), bound_BT)
     return PolicyLoss(-ratio_BT * advantages_BT, clipped, at)
+
+
+def score_loss(logps_BT: Tensor, old_logps_BT: Tensor, advantages_BT: Tensor, mask_BT: Tensor) -> PolicyLoss:
+    """REINFORCE's surrogate of each token, -A log pi, before aggregation; arguments and results as of `policy_loss`.
+
+    It has no ratio and no clip: after the first step on the same samples it is biased, and nothing bounds it. The ratio
+    is reported all the same.
+    """
+    mask_BT = mask_BT != 0
+    kept_BT = torch.where(mask_BT, logps_BT, 0.0)
+    advantages_BT = torch.where(mask_BT, advantages_BT.detach(), 0.0)
+    log_ratio_BT = torch.where(mask_BT, logps_BT.detach() - old_logps_BT, 0.0)
+    return PolicyLoss(-advantages_BT * kept_BT, torch.zeros_like(mask_BT), log_ratio_BT)
 
 
 def ppo_policy(
