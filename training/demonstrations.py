@@ -1,4 +1,4 @@
-"""Warm start: supervised fine-tuning on what scripted agents show, encoded as the policy would have seen and said it."""
+"""Warm start: supervised fine-tuning on what scripted agents show, encoded as the policy would have said it."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def warm_start(
     """
     seed = world.seed
     learners = {
-        name: Learner(
-            policy.model, config.learner, seed=derive_seed(seed, "sft", name) % 2**31, adapter=policy.adapter
-        )
+        name: Learner(policy.model, config.learner, seed=derive_seed(seed, "sft", name) % 2**31, adapter=policy.adapter)
         for name, policy in policies.items()
     }
     stages = [
@@ -88,9 +86,7 @@ def sides_drawn(task: Task, flipped: bool) -> tuple[int, ...]:
 class _Demonstration:
     """A stream of demonstration episodes from one source."""
 
-    def __init__(
-        self, mix: DemonstrationSource, world: World, policies: Mapping[str, Policy], *, seed: int
-    ) -> None:
+    def __init__(self, mix: DemonstrationSource, world: World, policies: Mapping[str, Policy], *, seed: int) -> None:
         self.protocol = load_protocol(mix.protocol, world.recipe.params_of(mix))
         self.tasks: Sequence[Task] = world.tasks.train
         self.seed = seed

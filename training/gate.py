@@ -65,9 +65,7 @@ class Gate:
         self.world = world.measuring()
         self.tasks = list(tasks)
 
-    def test(
-        self, champion: str, challenger: str, lineups: Mapping[str, Mapping[str, AnyAgent]]
-    ) -> GateResult:
+    def test(self, champion: str, challenger: str, lineups: Mapping[str, Mapping[str, AnyAgent]]) -> GateResult:
         """Let them play until one hypothesis is accepted or the tasks are used up.
 
         Args:

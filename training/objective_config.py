@@ -133,8 +133,9 @@ class ObjectiveConfig(BaseModel):
                 "norm_const belongs to aggregate seq_mean_token_sum_norm: give both or neither (objective dr_grpo "
                 "needs learner.objective.norm_const, such as the most tokens of a sequence)"
             )
-        if self.surrogate == "score" and self.level != "token":
-            raise ValueError("level has no effect on surrogate score, which has no ratio: remove it")
-        if self.surrogate == "score" and self.dual_clip is not None:
-            raise ValueError("dual_clip has no effect on surrogate score, which has no ratio: remove it")
+        ratio = {"level", "clip_low", "clip_high", "dual_clip"}
+        defaults = {name: field.default for name, field in type(self).model_fields.items() if name in ratio}
+        given = [name for name, value in defaults.items() if getattr(self, name) != value]
+        if self.surrogate == "score" and given:
+            raise ValueError(f"{given[0]} has no effect on surrogate score, which has no ratio: remove it")
         return self

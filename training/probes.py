@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from arena.agents.policy import Policy
 from arena.engine import AnyAgent
 from arena.protocols import Protocol as Graph
 from arena.protocols.registry import Registry
-from arena.training.league import League
-from arena.training.policies import policy_agent
-from arena.training.world import World, build_agent
+
+if TYPE_CHECKING:
+    from arena.agents.policy import Policy
+    from arena.training.league import League
+    from arena.training.recipe import Recipe
+    from arena.training.world import World
 
 __all__ = ["PROBES", "Moment", "Probe"]
 
@@ -51,6 +53,9 @@ class Moment:
             greedy: take the likeliest token each time.
             others: role (or counted role) -> spec of the agent that sits there instead.
         """
+        from arena.training.policies import policy_agent
+        from arena.training.world import build_agent
+
         recipe, built, lineup = self.world.recipe, dict[str, AnyAgent](), dict[str, AnyAgent]()
         for role in roles:
             other = (others or {}).get(role, (others or {}).get(role.rpartition("-")[0]))
@@ -70,9 +75,19 @@ class Probe(Protocol):
     """Measures a moment of training."""
 
     def measure(self, now: Moment) -> Mapping[str, float]:
-        """Measure -> value; the names are the same each time."""
+        """Measure -> value, NaN where there is none; the names are the same each time."""
+        ...
+
+    def check(self, recipe: Recipe, protocol: Graph) -> None:
+        """Refuse a recipe that it cannot measure, and its trained protocol, before anything is built.
+
+        Raises:
+            ConfigError: why.
+        """
         ...
 
 
 PROBES: Registry[Probe] = Registry("probe")
 """Probes by name. A factory takes the arguments of the spec."""
+
+PROBES.lazy("play", "arena.training.probe_play:PlayProbe", "plays held-out tasks and takes means of what was said")

@@ -23,9 +23,12 @@ from arena.protocols.documents import Document, KeyPath
 from arena.protocols.errors import ConfigError, Fault, SourceError, UnknownNameError, suggest
 from arena.protocols.registry import Spec, parse_spec
 from arena.tasks import TASKS
+from arena.tournament import check_pairing
+from arena.training.league import sides_of
 from arena.training.learner_config import OptimizerConfig, inert_keys
+from arena.training.probes import PROBES
 from arena.training.recipe import Arm, JudgeRecipe, PolicyRecipe, Recipe, SpecLike
-from arena.training.selfplay_config import inert_self_play
+from arena.training.selfplay_config import ProbeRecipe, inert_self_play
 from arena.training.trainers import TRAINERS
 
 __all__ = ["check_recipe"]
@@ -79,6 +82,8 @@ class _Checker:
         self.exploiter()
         shown = self.demonstrations()
         self.roles()
+        if main is not None:
+            self.self_play(main)
         for name, policy in recipe.policies.items():
             self.policy(name, policy, main, shown)
         self.inert(("self_play", "learner"), recipe.self_play.learner)
@@ -248,6 +253,49 @@ class _Checker:
                 "set tournament to 0 and remove exploiter"
             )
             self.add(("evaluation", "tournament"), what)
+
+    def self_play(self, protocol: Protocol) -> None:
+        """League, credit, gate and probes of the trained protocol."""
+        config, recipe = self.recipe.self_play, self.recipe
+        trained = [r for r in protocol.speakers if recipe.key_of(r) is not None and recipe.policy_of(r) is not None]
+        if not trained:
+            return
+        try:
+            sides = sides_of(config.league, trained)
+        except ConfigError as error:
+            self.add(("self_play", "league", "sides"), str(error))
+            sides = []
+        if len(sides) == 1 and any(share for kind, share in config.league.mix.items() if kind != "mirror"):
+            what = "an opponent needs a side of its own, and there is one side only: write {mirror: 1}"
+            self.add(("self_play", "league", "mix"), what)
+        for index, spec in enumerate(config.league.anchors):
+            self.drawn_anew(("self_play", "league", "anchors", index), spec)
+        known = {*trained, *(protocol.roles[role].group for role in trained)}
+        for role in config.credit.roles:
+            if role not in known:
+                what = f"'{role}' is not trained in protocol '{protocol.name}'.{suggest(role, known)}"
+                self.add(("self_play", "credit", "roles", role), what, key=True)
+        if config.gate is not None:
+            try:
+                check_pairing(protocol)
+            except ConfigError as error:
+                self.add(("self_play", "gate"), f"a gate lets two policies play: {error}", key=True)
+        if protocol.judging_seats and recipe.judge is None:
+            self.add(("protocol",), f"somebody judges in protocol '{protocol.name}': give the recipe a 'judge'")
+        for name, probe in config.probes.items():
+            self.probe(("self_play", "probes", name), probe, protocol)
+
+    def probe(self, path: KeyPath, probe: ProbeRecipe, protocol: Protocol) -> None:
+        if probe.kind not in PROBES:
+            self.add((*path, "kind"), f"'{probe.kind}' is not a known probe.{suggest(probe.kind, PROBES.names())}")
+            return
+        try:
+            PROBES.check(probe.spec, ("seed",))
+            PROBES.build(probe.spec, seed=0).check(self.recipe, protocol)
+        except SourceError as error:
+            self.faults += error.faults
+        except ConfigError as error:
+            self.add(path, str(error))
 
     def arm(self, path: KeyPath, arm: Arm) -> None:
         protocol = self.other_protocol(path, arm.protocol, arm.params)

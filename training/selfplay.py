@@ -34,8 +34,8 @@ from arena.seeds import derive_seed
 from arena.training.advantages import assign_advantages
 from arena.training.alarms import Alarms
 from arena.training.checkpoints import load_checkpoint, save_checkpoint
-from arena.training.demonstrations import sequences_by_policy, sides_drawn, warm_start
 from arena.training.crediting import Crediting, PaidTurn, Place, paid_turns
+from arena.training.demonstrations import sequences_by_policy, sides_drawn, warm_start
 from arena.training.gate import Gate
 from arena.training.league import League, Matchup, Member, sides_of
 from arena.training.learner import Learner
@@ -135,9 +135,7 @@ class SelfPlay:
         self.gate = None if gate is None else Gate(gate, self.protocol, world, world.tasks.train[-held:])
         anchors = [Member(agent.name, dict.fromkeys(self.trained, agent)) for agent in self._anchors()]
         self.league = League(self.config.league, sides_of(self.config.league, self.trained), anchors)
-        self.credit = Crediting(
-            self.config.credit, {role: self.protocol.roles[role].group for role in self.trained}
-        )
+        self.credit = Crediting(self.config.credit, {role: self.protocol.roles[role].group for role in self.trained})
         self.probes: dict[str, Probe] = {
             name: PROBES.build(probe.spec, seed=derive_seed(world.seed, "probe", name) % 2**31)
             for name, probe in self.config.probes.items()
@@ -337,7 +335,11 @@ class SelfPlay:
             if matchup.member is None:
                 continue
             own, other = (
-                [r for turn, r in zip(episode.turns, payoff.rewards, strict=True) if r is not None and turn.role in side]
+                [
+                    r
+                    for turn, r in zip(episode.turns, payoff.rewards, strict=True)
+                    if r is not None and turn.role in side
+                ]
                 for side in (matchup.side, set(self.trained) - matchup.side)
             )
             if own and other:
@@ -554,7 +556,7 @@ class SelfPlay:
             every = self.config.probes[name].every
             if first or last or (every is not None and self.step % every == 0):
                 now = Moment(self.world.measuring(), self.protocol, self.policies, self.league, self.step)
-                self._log({"phase": "probe", "probe": name, "at": self.step, **probe.measure(now)})
+                self._log({"phase": "probe", "probe": name, "at": self.step, **_known(probe.measure(now))})
 
     # -- going on ----------------------------------------------------------------------------------------------
 
@@ -613,6 +615,11 @@ class SelfPlay:
         with (self.out / "metrics.jsonl").open("a") as stream:
             stream.write(json.dumps(row) + "\n")
         self.on_event({"event": "phase", **row})
+
+
+def _known(measured: Mapping[str, float]) -> dict[str, float | None]:
+    """For JSON, which has no NaN."""
+    return {name: value if math.isfinite(value) else None for name, value in measured.items()}
 
 
 def _paid(sequence: TrainingSequence, by_turn: Mapping[Place, float]) -> TrainingSequence:

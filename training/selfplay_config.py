@@ -12,7 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from arena.training.learner_config import LearnerConfig
 from arena.training.objective_config import ObjectiveName, with_objective
 
-__all__ = ["MIXES", "CreditConfig", "CreditRule", "GateConfig", "LeagueConfig", "ReferenceConfig", "SelfPlayRecipe", "inert_self_play"]
+__all__ = [
+    "MIXES",
+    "AlarmConfig",
+    "CreditConfig",
+    "CreditRule",
+    "GateConfig",
+    "LeagueConfig",
+    "ProbeRecipe",
+    "ReferenceConfig",
+    "SelfPlayRecipe",
+    "inert_self_play",
+]
 
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1e6)]
 

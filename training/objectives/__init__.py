@@ -2,8 +2,10 @@
 
 All take ``(B, T)`` log-probs with a mask of trained tokens; what lies under a masked entry, NaN included, never
 influences a value or a gradient. All return a loss to minimise. They are exact in float32 and float64 and are checked
-against golden vectors in the tests.
+against golden vectors in the tests; half precision is added up in float32.
 
+    catalogue         what there is: name, family, paper, line of a recipe
+    precision         half precision stops at the door
     aggregate         one number from many tokens: the normalisations of the literature
     policy_gradient   PPO clip and its kin: GRPO, Dr. GRPO, DAPO, GSPO
     reinforce         without a value: REINFORCE, RLOO, REINFORCE++, rewards on steps, planner and executor
@@ -15,6 +17,7 @@ against golden vectors in the tests.
     pointwise         replies one by one or ranked: KTO, UNA, RRHF, PRO
     value_based       offline: expectiles, ILQL, CQL, a verifier of steps
     constrained       several goals: Lagrange multiplier, scalarisation, Pareto front
+    token_logps       log-probs of tokens from hidden states, without all logits at once
 """
 
 from typing import Literal

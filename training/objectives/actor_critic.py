@@ -19,11 +19,13 @@ from torch import Tensor
 from arena.training.objectives import Aggregate
 from arena.training.objectives.aggregate import aggregate
 from arena.training.objectives.policy_gradient import ppo_policy
+from arena.training.objectives.precision import widened
 from arena.training.objectives.supervised import nll
 
 __all__ = ["entropy", "ppo_ptx", "ppo_total", "ppo_value"]
 
 
+@widened
 def ppo_value(
     values_BT: Tensor,
     old_values_BT: Tensor,
@@ -54,6 +56,7 @@ def ppo_value(
     return 0.5 * aggregate(errors_BT, mask_BT, agg)
 
 
+@widened
 def entropy(logits_BTV: Tensor, mask_BT: Tensor, *, agg: Aggregate = "token_mean") -> Tensor:
     """Entropy in nats of the next-token distributions at trained tokens: (B, T, V), (B, T) -> scalar."""
     logps_BTV = torch.log_softmax(torch.where((mask_BT != 0)[..., None], logits_BTV, 0.0), -1)
@@ -62,6 +65,7 @@ def entropy(logits_BTV: Tensor, mask_BT: Tensor, *, agg: Aggregate = "token_mean
     return aggregate(-(p_BTV * torch.where(p_BTV > 0, logps_BTV, 0.0)).sum(-1), mask_BT, agg)
 
 
+@widened
 def ppo_total(
     logps_BT: Tensor,
     old_logps_BT: Tensor,
@@ -101,6 +105,7 @@ def ppo_total(
     return {"loss": loss, "pg_loss": policy, "value_loss": value, "entropy": spread}
 
 
+@widened
 def ppo_ptx(
     logps_BT: Tensor,
     old_logps_BT: Tensor,

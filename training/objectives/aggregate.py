@@ -23,6 +23,7 @@ from torch import Tensor
 
 from arena.protocols.errors import ConfigError, suggest
 from arena.training.objectives import Aggregate
+from arena.training.objectives.precision import widened
 
 __all__ = ["aggregate", "masked_sum", "token_weights"]
 
@@ -80,11 +81,13 @@ def _group_tokens(tokens_B: Tensor, group_ids: Sequence[Hashable] | None, empty_
     return tokens_G.clamp(min=1)[numbers] * max(groups, 1)
 
 
+@widened
 def masked_sum(x_BT: Tensor, mask_BT: Tensor, weights_BT: Tensor) -> Tensor:
     """Weighted sum over trained tokens; masked entries may hold anything, NaN included."""
     return (torch.where(mask_BT != 0, x_BT, 0.0) * weights_BT.to(x_BT.dtype)).sum()
 
 
+@widened
 def aggregate(
     x_BT: Tensor,
     mask_BT: Tensor,

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from arena.protocols.errors import ConfigError, suggest
+from arena.training.objectives.precision import widened
 
 __all__ = ["sampler_weights"]
 
@@ -26,6 +27,7 @@ Mode = Literal["truncate", "mask"]
 Unit = Literal["token", "sequence"]
 
 
+@widened
 def sampler_weights(
     old_logps_BT: Tensor,
     rollout_logps_BT: Tensor,

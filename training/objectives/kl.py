@@ -20,10 +20,12 @@ from torch import Tensor
 
 from arena.protocols.errors import ConfigError, suggest
 from arena.training.objectives import Estimator
+from arena.training.objectives.precision import widened
 
 __all__ = ["best_of_n_kl", "exact_kl", "kl_from_logps", "kl_per_token"]
 
 
+@widened
 def kl_per_token(
     logps_BT: Tensor,
     ref_logps_BT: Tensor,
@@ -69,11 +71,13 @@ def kl_per_token(
     return torch.expm1(within_BT) + beyond_BT + gap_BT
 
 
+@widened
 def exact_kl(p_logits_NV: Tensor, q_logits_NV: Tensor) -> Tensor:
     """KL(softmax(p) || softmax(q)) of each row: (N, V), (N, V) -> (N,). Tokens that p excludes contribute 0."""
     return kl_from_logps(torch.log_softmax(p_logits_NV, -1), torch.log_softmax(q_logits_NV, -1))
 
 
+@widened
 def kl_from_logps(p_logps_NV: Tensor, q_logps_NV: Tensor) -> Tensor:
     """`exact_kl` of normalised log-probs."""
     p_NV = p_logps_NV.exp()

@@ -25,11 +25,13 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, relu
 
 from arena.protocols.errors import ConfigError
+from arena.training.objectives.precision import widened
 from arena.training.objectives.preference import Replies
 
 __all__ = ["kto", "pro", "rrhf", "una_binary_bce", "una_binary_mse", "una_score_mse"]
 
 
+@widened
 def kto(
     replies: Replies,
     labels_B: Tensor,
@@ -61,11 +63,13 @@ def kto(
     return {"loss": loss_B.mean(), "z0": zero}
 
 
+@widened
 def una_binary_mse(replies: Replies, targets_B: Tensor, *, beta: float) -> dict[str, Tensor]:
     """Mean squared error of the implicit reward's sigmoid against thumbs up (1) or down (0): ``loss``, ``scores``."""
     return una_score_mse(replies, targets_B, beta=beta)
 
 
+@widened
 def una_binary_bce(replies: Replies, targets_B: Tensor, *, beta: float) -> dict[str, Tensor]:
     """Cross-entropy of the implicit reward against thumbs up (1) or down (0): ``loss``, ``scores`` (B,)."""
     implicit_B = beta * replies.log_ratio()
@@ -73,6 +77,7 @@ def una_binary_bce(replies: Replies, targets_B: Tensor, *, beta: float) -> dict[
     return {"loss": loss, "scores": torch.sigmoid(implicit_B).detach()}
 
 
+@widened
 def una_score_mse(
     replies: Replies, targets_B: Tensor, *, beta: float, reduction: Literal["mean", "sum"] = "mean"
 ) -> dict[str, Tensor]:
@@ -92,6 +97,7 @@ def una_score_mse(
     return {"loss": errors_B.sum() if reduction == "sum" else errors_B.mean(), "scores": scores_B.detach()}
 
 
+@widened
 def rrhf(
     candidates: Replies,
     rewards_B: Tensor,
@@ -113,13 +119,15 @@ def rrhf(
         Scalars ``loss`` and ``rank_loss`` (without the likelihood).
     """
     tokens_B = (candidates.mask_BT != 0).sum(1).clamp(min=1)
-    p_B = candidates.log_prob() / tokens_B.to(candidates.logps_BT.dtype) ** length_penalty
+    logps_B = candidates.log_prob()
+    p_B = logps_B / tokens_B.to(logps_B.dtype) ** length_penalty
     worse_BB = rewards_B[:, None] < rewards_B[None, :]  # [i, j]: i is worse than j
     rank = (relu(p_B[:, None] - p_B[None, :]) * worse_BB).sum()
     return {"loss": _with_likelihood(rank, candidates, int(rewards_B.argmax()), sft_coef, sft_reduction),
             "rank_loss": rank}  # fmt: skip
 
 
+@widened
 def pro(
     candidates: Replies,
     rewards_B: Tensor,

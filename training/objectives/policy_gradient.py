@@ -23,6 +23,7 @@ from torch import Tensor
 from arena.training.objectives import Aggregate, Estimator, Level
 from arena.training.objectives.aggregate import aggregate, masked_sum, token_weights
 from arena.training.objectives.kl import kl_per_token
+from arena.training.objectives.precision import widened
 
 __all__ = ["PolicyLoss", "policy_loss", "ppo_policy", "score_loss"]
 
@@ -38,6 +39,7 @@ class PolicyLoss(NamedTuple):
     """Log of the ratio at its level, detached."""
 
 
+@widened
 def policy_loss(
     logps_BT: Tensor,
     old_logps_BT: Tensor,
@@ -88,6 +90,7 @@ def policy_loss(
     return PolicyLoss(-ratio_BT * advantages_BT, clipped, at)
 
 
+@widened
 def score_loss(logps_BT: Tensor, old_logps_BT: Tensor, advantages_BT: Tensor, mask_BT: Tensor) -> PolicyLoss:
     """REINFORCE's surrogate of each token, -A log pi, before aggregation; arguments and results as of `policy_loss`.
 
@@ -101,6 +104,7 @@ def score_loss(logps_BT: Tensor, old_logps_BT: Tensor, advantages_BT: Tensor, ma
     return PolicyLoss(-advantages_BT * kept_BT, torch.zeros_like(mask_BT), log_ratio_BT)
 
 
+@widened
 def ppo_policy(
     logps_BT: Tensor,
     old_logps_BT: Tensor,

@@ -31,6 +31,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, relu
 
 from arena.protocols.errors import ConfigError
+from arena.training.objectives.precision import wide
 
 __all__ = ["Pairs", "Replies", "dpo", "dpo_norm", "hinge", "ipo", "orpo", "robust_dpo", "simpo", "spin", "una_pairwise"]
 
@@ -48,7 +49,7 @@ class Replies:
 
     def log_prob(self, *, mean: bool = False) -> Tensor:
         """(B,) log pi(y), or its mean over tokens."""
-        return self._total(self.logps_BT, mean)
+        return self._total(wide(self.logps_BT), mean)
 
     def log_ratio(self, *, mean: bool = False) -> Tensor:
         """(B,) log pi(y) - log ref(y), or its mean over tokens.
@@ -58,7 +59,7 @@ class Replies:
         """
         if self.ref_logps_BT is None:
             raise ConfigError("this objective needs log-probs of a reference: give ref_logps_BT")
-        return self._total(self.logps_BT - self.ref_logps_BT.detach(), mean)
+        return self._total(wide(self.logps_BT) - wide(self.ref_logps_BT.detach()), mean)
 
     def _total(self, x_BT: Tensor, mean: bool) -> Tensor:
         kept_BT = self.mask_BT != 0

@@ -32,6 +32,7 @@ from arena.training.advantages import group_advantages
 from arena.training.objectives import Aggregate
 from arena.training.objectives.aggregate import aggregate
 from arena.training.objectives.policy_gradient import ppo_policy
+from arena.training.objectives.precision import widened
 from arena.training.objectives.supervised import whiten
 from arena.training.returns import kl_in_reward, returns_to_go
 
@@ -40,6 +41,7 @@ __all__ = ["cot_ro", "hrl_tar", "pass_rate", "reinforce", "reinforce_pp", "rloo"
 Form = Literal["literal", "rtg", "exact", "total"]
 
 
+@widened
 def reinforce(
     logps_BT: Tensor,
     returns: Tensor,
@@ -63,11 +65,13 @@ def reinforce(
     return -aggregate(torch.where(kept_BT, gain_BT, 0.0) * torch.where(kept_BT, logps_BT, 0.0), mask_BT, agg)
 
 
+@widened
 def pass_rate(passed_B: Tensor, total_B: Tensor) -> Tensor:
     """(B,) share of unit tests passed: the return of program synthesis. Without tests it is 0, not undefined."""
     return torch.where(total_B > 0, passed_B / total_B.clamp(min=1), 0.0)
 
 
+@widened
 def rloo(
     logps_BT: Tensor,
     old_logps_BT: Tensor,
@@ -120,6 +124,7 @@ def rloo(
     return {"loss": loss, "advantages": advantages_B}
 
 
+@widened
 def reinforce_pp(
     logps_BT: Tensor,
     old_logps_BT: Tensor,
@@ -171,6 +176,7 @@ def reinforce_pp(
     return {**result, "advantages": advantages_BT}
 
 
+@widened
 def cot_ro(
     logps_BT: Tensor, rewards_BT: Tensor, mask_BT: Tensor, *, form: Form = "rtg", gamma: float = 1.0
 ) -> dict[str, Tensor]:
@@ -208,6 +214,7 @@ def cot_ro(
     return {"loss": reinforce(logps_BT, coefficients_BT, mask_BT), "coefficients": coefficients_BT}
 
 
+@widened
 def hrl_tar(
     hi_logps_BK: Tensor,
     hi_rewards_BK: Tensor,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from arena.training.objectives import Aggregate
 from arena.training.objectives.aggregate import aggregate
+from arena.training.objectives.precision import widened
 
 __all__ = ["IGNORE", "nll", "nll_from_logits", "rm_bt", "rm_pointwise", "whiten"]
 
@@ -17,6 +18,7 @@ IGNORE = -100
 """Label of a token that is not trained."""
 
 
+@widened
 def nll(
     logps_BT: Tensor,
     mask_BT: Tensor,
@@ -30,6 +32,7 @@ def nll(
     return -aggregate(logps_BT, mask_BT, agg, empty_rows=empty_rows, group_ids=group_ids, norm_const=norm_const)
 
 
+@widened
 def nll_from_logits(logits_BTV: Tensor, labels_BT: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
     """Token-mean cross-entropy of unshifted labels: ``logits[:, t - 1]`` predict ``labels[:, t]``.
 
@@ -49,6 +52,7 @@ def nll_from_logits(logits_BTV: Tensor, labels_BT: Tensor, *, label_smoothing: f
     return loss_N.sum() / max(len(loss_N), 1)
 
 
+@widened
 def whiten(x_BT: Tensor, mask_BT: Tensor, *, shift_mean: bool = True, ddof: int = 0) -> Tensor:
     """Scale trained entries to variance 1 over the batch, and to mean 0 unless ``shift_mean`` is off.
 
@@ -70,6 +74,7 @@ def whiten(x_BT: Tensor, mask_BT: Tensor, *, shift_mean: bool = True, ddof: int 
     return torch.where(mask_BT, out_BT if shift_mean else out_BT + mean, 0.0)
 
 
+@widened
 def rm_bt(
     chosen_B: Tensor,
     rejected_B: Tensor,
@@ -105,6 +110,7 @@ def rm_bt(
     return {"loss": loss_B.mean(), "accuracy": accuracy.detach()}
 
 
+@widened
 def rm_pointwise(
     scores: Tensor, targets: Tensor, *, kind: Literal["mse", "bce"], weights: Tensor | None = None
 ) -> Tensor:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from arena.protocols.errors import ConfigError, suggest
+from arena.training.objectives.precision import widened
 
 __all__ = ["cql", "expectile", "ilql", "ilql_logps", "verifierq_style"]
 
@@ -28,11 +29,13 @@ Mu = Literal["logsumexp", "uniform", "given"]
 Bellman = Literal["half", "clip", "plain"]
 
 
+@widened
 def expectile(u: Tensor, *, tau: float) -> Tensor:
     """Asymmetric square of each entry: tau u^2 above 0, (1 - tau) u^2 below; any shape."""
     return torch.where(u < 0, (1.0 - tau) * u.square(), tau * u.square())
 
 
+@widened
 def ilql(
     q_BTV: Tensor,
     target_q_BTV: Tensor,
@@ -87,11 +90,13 @@ def ilql(
     return {"loss": loss, "q_loss": q_loss, "v_loss": v_loss, "cql_loss": cql_loss}
 
 
+@widened
 def ilql_logps(lm_logits_NV: Tensor, q_NV: Tensor, v_N: Tensor, *, beta: float) -> Tensor:
     """Log-probs to decode with: (N, V), (N, V), (N,) -> (N, V), the language model's moved by beta (Q - V)."""
     return torch.log_softmax(torch.log_softmax(lm_logits_NV, -1) + beta * (q_NV - v_N[:, None]), -1)
 
 
+@widened
 def cql(
     q_NV: Tensor,
     next_target_q_NV: Tensor,
@@ -140,6 +145,7 @@ def cql(
     return {"loss": bellman + alpha * conservative, "bellman": bellman, "conservative": conservative}
 
 
+@widened
 def verifierq_style(
     q_BT: Tensor,
     v_BS: Tensor,
