@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from arena.agents.types import Agent
 from arena.decisions import Sprt, sprt_pairs
-from arena.engine import AnyAgent, Engine
+from arena.engine import Engine
 from arena.protocols import Protocol
 from arena.protocols.records import Task
 from arena.seeds import derive_seed
@@ -65,7 +66,7 @@ class Gate:
         self.world = world.measuring()
         self.tasks = list(tasks)
 
-    def test(self, champion: str, challenger: str, lineups: Mapping[str, Mapping[str, AnyAgent]]) -> GateResult:
+    def test(self, champion: str, challenger: str, lineups: Mapping[str, Mapping[str, Agent]]) -> GateResult:
         """Let them play until one hypothesis is accepted or the tasks are used up.
 
         Args:
@@ -75,7 +76,7 @@ class Gate:
         """
         config = self.config
         test = Sprt(config.elo0, config.elo1, alpha=config.alpha, beta=config.beta)
-        named = {name: entered(name, dict(lineups[name])) for name in (champion, challenger)}
+        named = {name: entered(name, lineups[name]) for name in (champion, challenger)}
         plans = pairing_plans(self.protocol, self.tasks, champion, challenger, named)
         seed = derive_seed(self.world.seed, "gate", challenger)
         by_id = {task.id: task for task in self.tasks}

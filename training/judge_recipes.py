@@ -33,6 +33,7 @@ from arena.tasks import TASKS
 from arena.training.judge_data import DATA
 from arena.training.judge_methods import METHODS, JudgeMethod
 from arena.training.recipe import Recipe, SpecLike, _Config, load_recipe, open_recipe
+from arena.training.recipe_places import argument_place
 
 __all__ = ["JudgeStart", "JudgeTraining", "Labels", "judge_recipe_schema", "load_any_recipe", "load_judge_recipe"]
 
@@ -168,6 +169,14 @@ class _Checker:
             what = "a judge that is trained begins with either model (a base model) or path (a saved judge)"
             self.add(("judge", "args"), what)
         try:
+            JUDGES.check(judge.spec, ("seed",))
+        except ConfigError as error:
+            place, key = argument_place(("judge", "args"), judge.args, error)
+            self.add(place, str(error), key=key)
+        saved = judge.args.get("path")
+        if isinstance(saved, str) and not (Path(saved) / "judge.json").is_file():
+            self.add(("judge", "args", "path"), f"'{saved}' holds no judge: give the folder of a saved one")
+        try:
             if model is not None:
                 check_model(model)
         except ConfigError as error:
@@ -182,7 +191,8 @@ class _Checker:
         try:
             DATA.check(self.recipe.data, ("seed",))
         except (ConfigError, UnknownNameError) as error:
-            self.add(("data",), str(error))
+            place, key = argument_place(("data",), self.recipe.data, error)
+            self.add(place, str(error), key=key)
             return
         args = parse_spec(self.recipe.data).args
         if "tasks" in args:
@@ -221,7 +231,8 @@ class _Checker:
             what = f"'{kind}' is neither {TRUTH} nor {SELF} nor a known judge."
             self.add(("labels", "by"), what + suggest(kind, [TRUTH, SELF, *JUDGES.names()]))
         except ConfigError as error:
-            self.add(("labels", "by"), str(error))
+            place, key = argument_place(("labels", "by"), labels.by, error)
+            self.add(place, str(error), key=key)
 
     def method(self) -> None:
         kind = self.recipe.train.get("kind")

@@ -6,17 +6,14 @@ order of sums).
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
 from arena.agents.models import Model, open_model
 from arena.agents.types import Context, Message
@@ -25,15 +22,16 @@ from arena.judges.classifier import ClassifierJudge, classifier_network
 from arena.judges.evidence import evidence_columns, multi_hot, random_subsets
 from arena.judges.llm import LLMJudge
 from arena.judges.prompts import JudgePrompt
-from arena.judges.reading import last_hidden
 from arena.judges.types import JudgeView, Statement
-from arena.protocols.arguments import fit_arguments
-from arena.protocols.errors import ConfigError, suggest
+from arena.protocols.errors import ConfigError
 from arena.protocols.records import Quote, Task
 from arena.protocols.registry import Spec, parse_spec
 from arena.protocols.words import expand_words
 from arena.tasks import TaskSet
-from arena.training.trainers import TRAINERS
+from arena.training.trainers import TRAINERS, trainer_arguments
+
+if TYPE_CHECKING:  # loaded where a judge is trained: a check of arguments can do without
+    from torch import Tensor
 
 __all__ = ["build_judge", "train_classifier_judge", "train_llm_judge"]
 
@@ -63,19 +61,8 @@ def build_judge(
     """
     if train is None:
         return JUDGES.build(Spec(kind, dict(args)), seed=seed), {}
-    if kind not in TRAINERS:
-        JUDGES.factory(kind)  # a kind that does not exist is told first
-        raise ConfigError(f"judge '{kind}' cannot be trained; these can: {', '.join(TRAINERS.names())}")
+    fitted = trainer_arguments(kind, args, train)
     trainer = TRAINERS.factory(kind)
-    given = {**args, **train}
-    known = inspect.signature(trainer).parameters
-    for key in given:
-        if key not in known or key in ("tasks", "test", "progress"):
-            raise ConfigError(f"'{key}' is not an argument of training a judge '{kind}'.{suggest(key, known)}")
-    for name, parameter in known.items():
-        if parameter.default is inspect.Parameter.empty and name not in given and name != "tasks":
-            raise ConfigError(f"training a judge '{kind}' needs '{name}'")
-    fitted = fit_arguments(trainer, given, f"training a judge '{kind}'")
     judge = trainer(tasks.train, test=tasks.test, **{"seed": seed, **fitted}, progress=progress)
     return judge, judge.report
 
@@ -121,6 +108,8 @@ def train_classifier_judge(
     Raises:
         ConfigError: a task lacks a field, or a word is not among ``items`` or ``labels``.
     """
+    import torch
+
     if not tasks:
         raise ConfigError("there are no tasks to train a judge on")
     words, classes = expand_words(items), expand_words(labels)
@@ -194,6 +183,10 @@ def train_llm_judge(
     Raises:
         ConfigError: a task lacks a field or label, or a word is not in the vocabulary.
     """
+    import torch
+
+    from arena.judges.reading import last_hidden
+
     if not tasks:
         raise ConfigError("there are no tasks to train a judge on")
     if not isinstance(model, Model):
@@ -279,6 +272,8 @@ class _Quiz:
 
     def batch(self, size: int) -> tuple[Tensor, Tensor, Tensor]:
         """Ids (B, T) padded at the end, index of the last real one (B,), first token of the right answer (B,)."""
+        import torch
+
         rows_B = self.rng.integers(len(self.tasks), size=size)
         rows = []
         keys = self.rng.random((size, self._most)).tolist()

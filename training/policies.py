@@ -122,9 +122,9 @@ class PolicyLoader:
         if model is None:
             base = open_model(_seeded(config, self.seed, key))
             model = self._bases[key] = _with_adapter(base, folder, adapter)
-        elif adapter not in model.network.peft_config:  # type: ignore[operator]
+        elif adapter not in model.network.peft_config:
             with older_peft():
-                model.network.load_adapter(str(folder), adapter_name=adapter, is_trainable=True)  # type: ignore[operator]
+                model.network.load_adapter(str(folder), adapter_name=adapter, is_trainable=True)
         return Policy(name, model, version, adapter, config.sampler)
 
 

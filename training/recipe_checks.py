@@ -1,7 +1,6 @@
 """Whether what a recipe names exists and fits together: everything that would else come out hours into a training.
 
-Nothing is built and torch is not loaded, so arguments of what needs torch (models, trained judges) are checked by name
-only where that is cheap.
+Nothing is built and torch is not loaded, so of models no more is checked than is known without.
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ from arena.training.league import sides_of
 from arena.training.learner_config import OptimizerConfig, inert_keys
 from arena.training.probes import PROBES
 from arena.training.recipe import Arm, JudgeRecipe, PolicyRecipe, Recipe, SpecLike
+from arena.training.recipe_places import argument_place
 from arena.training.selfplay_config import ProbeRecipe, inert_self_play
-from arena.training.trainers import TRAINERS
+from arena.training.trainers import TRAINERS, trainer_arguments
 
 __all__ = ["check_recipe"]
 
@@ -124,14 +124,11 @@ class _Checker:
         if judge.kind not in JUDGES:
             self.add((*path, "kind"), f"'{judge.kind}' is not a known judge.{suggest(judge.kind, JUDGES.names())}")
             return
-        if judge.train is None:
-            try:
-                JUDGES.check(Spec(judge.kind, judge.args), ("seed",))
-            except ConfigError as error:
-                self.add((*path, "args"), str(error))
-        elif judge.kind not in TRAINERS:
+        if judge.train is not None and judge.kind not in TRAINERS:
             known = ", ".join(TRAINERS.names())
             self.add((*path, "train"), f"judge '{judge.kind}' cannot be trained: remove it ({known} can)", key=True)
+        else:
+            self.judge_arguments(path, judge)
         if "model" in judge.args and judge.kind == "llm":
             self.model((*path, "args", "model"), judge.args["model"])
         if isinstance(judge.args.get("prompt"), str) and judge.kind == "llm":
@@ -142,6 +139,20 @@ class _Checker:
         if self.recipe.distractors is not None and judge.kind in _WITHOUT_CLASSES:
             what = f"judge '{judge.kind}' does not tell which classes are credible: use a classifier, or remove this"
             self.add(("distractors",), what, key=True)
+
+    def judge_arguments(self, path: KeyPath, judge: JudgeRecipe) -> None:
+        """Arguments of a judge that is used as it is, or of its training."""
+        try:
+            if judge.train is None:
+                JUDGES.check(Spec(judge.kind, judge.args), ("seed",))
+            else:
+                trainer_arguments(judge.kind, judge.args, judge.train)
+        except (ConfigError, UnknownNameError) as error:
+            parts: list[tuple[KeyPath, Any]] = [((*path, "train"), judge.train), ((*path, "args"), judge.args)]
+            found = [(argument_place(where, given, error), where) for where, given in parts]
+            place, key = next((at for at, where in found if at[0] != where), ((*path, "args"), False))
+            there = self.document is None or self.document.has(place)
+            self.add(place if there else (*path, "kind"), str(error), key=key)
 
     def evaluation_judge(self, rewards: JudgeRecipe) -> None:
         """The judge that rewards training never reports the result, unless the recipe says that it may."""

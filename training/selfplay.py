@@ -271,12 +271,13 @@ class SelfPlay:
         payoffs = pay(self.protocol, self.world.judge, played.episodes, self.by_id)
         self._score(played, payoffs)
         done = time.perf_counter()
-        row = {
+        facts = self._facts(played, payoffs)
+        row: dict[str, Any] = {
             "phase": "self-play",
             "generation": number,
             "step": self.step % config.steps + 1,
             "of": config.steps,
-            **self._facts(played, payoffs),
+            **facts,
         }
         self._check_decided(played.episodes, payoffs, row)
         turns = paid_turns(played.episodes, payoffs, played.groups, played.sides(), self.protocol.seats)
@@ -302,7 +303,7 @@ class SelfPlay:
             self.kl_peak = max(self.kl_peak, *kls)
         seconds = time.perf_counter() - started
         row |= {"play_seconds": done - started, "update_seconds": time.perf_counter() - done}
-        row["tokens_per_second"] = row.get("sampled_tokens", 0.0) / max(seconds, 1e-9)
+        row["tokens_per_second"] = facts["sampled_tokens"] / max(seconds, 1e-9)
         self.step += 1
         self._log(row)
         for alarm in self.alarms.look(self.step, row):
@@ -334,16 +335,11 @@ class SelfPlay:
             matchup = played.matchups[group]
             if matchup.member is None:
                 continue
-            own, other = (
-                [
-                    r
-                    for turn, r in zip(episode.turns, payoff.rewards, strict=True)
-                    if r is not None and turn.role in side
-                ]
-                for side in (matchup.side, set(self.trained) - matchup.side)
-            )
-            if own and other:
-                difference = sum(own) / len(own) - sum(other) / len(other)
+            paid = [(turn.role, r) for turn, r in zip(episode.turns, payoff.rewards, strict=True) if r is not None]
+            ours = [reward for role, reward in paid if role in matchup.side]
+            theirs = [reward for role, reward in paid if role in self.trained and role not in matchup.side]
+            if ours and theirs:
+                difference = sum(ours) / len(ours) - sum(theirs) / len(theirs)
                 self.league.record(matchup, 0.5 if difference == 0 else float(difference > 0))
 
     def _credited(
@@ -421,7 +417,7 @@ class SelfPlay:
         return {"sampled_tokens": float(sampled), "tokens_per_turn": sampled / max(len(own), 1)}
 
     def _rewards(self, played: Played, payoffs: Sequence[Payoff]) -> dict[str, float]:
-        """Rewards of roles in training: their mean by role, and over the roles that do not only take from each other."""
+        """Rewards of roles in training: their mean by role, and over the roles that do not take from each other."""
         by_role: defaultdict[str, list[float]] = defaultdict(list)
         unpaid = 0
         for episode, side, payoff in zip(played.episodes, played.sides(), payoffs, strict=True):

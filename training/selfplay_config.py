@@ -34,6 +34,14 @@ MIXES: tuple[Mix, ...] = ("mirror", "latest", "history", "pfsp", "anchors")
 Key: TypeAlias = Literal["task", "role", "node", "visit", "attempt", "answer", "prompt"]
 
 
+def _mirror() -> dict[Mix, float]:
+    return {"mirror": 1.0}
+
+
+def _move() -> list[Key]:
+    return ["task", "role", "node", "visit", "attempt"]
+
+
 class _Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -41,10 +49,10 @@ class _Config(BaseModel):
 class LeagueConfig(_Config):
     """Who the policies in training play against, and which of their former selves are kept for it."""
 
-    mix: dict[Mix, Share] = Field(default_factory=lambda: {"mirror": 1.0})
-    """Shares of the games. ``mirror``: all roles by the policies in training. Else one side is theirs and the others are
-    frozen: ``latest`` member of the league, ``history`` (any, equally likely), ``pfsp`` (those that they lose to more
-    often; AlphaStar's prioritized fictitious self-play, Vinyals et al. 2019), or ``anchors``."""
+    mix: dict[Mix, Share] = Field(default_factory=_mirror)
+    """Shares of the games. ``mirror``: all roles by the policies in training. Else one side is theirs and the others
+    are frozen: ``latest`` member of the league, ``history`` (any, equally likely), ``pfsp`` (those that they lose to
+    more often; AlphaStar's prioritized fictitious self-play, Vinyals et al. 2019), or ``anchors``."""
     snapshot_every: int | None = Field(None, ge=1, le=10**9)
     """Steps from one new member to the next; absent: one at the end of each generation. Generation 0 is the first."""
     size: int = Field(64, ge=1, le=10**6)
@@ -91,7 +99,7 @@ class ReferenceConfig(_Config):
 class CreditRule(_Config):
     """From the rewards of turns to their advantages."""
 
-    key: list[Key] = Field(default_factory=lambda: ["task", "role", "node", "visit", "attempt"])
+    key: list[Key] = Field(default_factory=_move)
     """Turns that agree in all of these are compared with each other: the ``task`` (one group of rollouts), ``role``,
     ``node``, ``visit`` and ``attempt`` of the move, the ``answer`` argued, the ``prompt`` (every token before it)."""
     estimator: Literal["group", "leave_one_out", "grpo", "rae", "none"] = "group"
@@ -201,7 +209,7 @@ class SelfPlayRecipe(_Config):
     tasks: int = Field(32, ge=1, le=10**9)
     """Tasks a step."""
     group: int = Field(8, ge=1, le=10**6)
-    """Episodes a task; they share seats and answers. Where credit compares inside of a task one alone teaches nothing."""
+    """Episodes a task; they share seats and answers. Where credit compares inside of a task, one is none."""
     league: LeagueConfig = LeagueConfig()
     """Opponents."""
     reference: ReferenceConfig = ReferenceConfig()
@@ -215,7 +223,7 @@ class SelfPlayRecipe(_Config):
     alarms: AlarmConfig = AlarmConfig()
     """What to warn of."""
     kl_every: int = Field(10, ge=1, le=10**9)
-    """Steps between two measurements of how far the policies are from where they started and from the last generation."""
+    """Steps between two measurements of how far the policies are from their start and from the last generation."""
     checkpoint_every: int | None = Field(None, ge=1, le=10**9)
     """Steps between checkpoints beside that at the end of each generation."""
     shuffle_advantages: bool = False

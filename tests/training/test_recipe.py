@@ -221,7 +221,7 @@ def test_values_on_the_command_line_are_read_as_in_files() -> None:
         [
             "self_play.learner.lr=3e-3",
             "self_play.learner.clip_norm=null",
-            "self_play.reset_reference=true",
+            "self_play.reference.at=generation",
             "judge.train.size=[0, 1]",
             "summary='3'",
             "tasks={kind: facts, seed: 4}",
@@ -229,7 +229,7 @@ def test_values_on_the_command_line_are_read_as_in_files() -> None:
         ],
     )
     learner = recipe.self_play.learner
-    assert (learner.lr, learner.clip_norm, recipe.self_play.reset_reference) == (0.003, None, True)
+    assert (learner.lr, learner.clip_norm, recipe.self_play.reference.at) == (0.003, None, "generation")
     assert recipe.judge.train is not None
     assert recipe.judge.train["size"] == [0, 1]
     assert (recipe.summary, recipe.tasks) == ("3", {"kind": "facts", "seed": 4})
