@@ -21,7 +21,7 @@ class LanguageMethod(JudgeMethod):
 
     judges: ClassVar = ("llm",)
 
-    batch: int = Field(64, ge=1)
+    batch: int = Field(64, ge=1, le=10**9)
     """Examples a step, drawn without replacement."""
     binding: Literal["full", "adapter"] = "full"
     """``full`` trains all weights; ``adapter`` trains a LoRA on the frozen base."""
@@ -59,9 +59,9 @@ class JudgeRewards(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    correct: float = Field(1.0, ge=0.0)
+    correct: float = Field(1.0, ge=0.0, le=1e6)
     """Weight of being right: 1 if the sampled answer is the label, else 0."""
-    consistent: float = Field(0.0, ge=0.0)
+    consistent: float = Field(0.0, ge=0.0, le=1e6)
     """Weight of order consistency: share of the verdicts sampled in the other orders of the answers that agree."""
 
     @model_validator(mode="after")
@@ -81,7 +81,7 @@ class PolicyGradient(LanguageMethod):
     trainer: ClassVar = "arena.training.judge_policy_gradient:PolicyGradientTrainer"
 
     kind: Literal["policy-gradient"] = "policy-gradient"
-    samples: Literal["exact"] | Annotated[int, Field(ge=2)] = "exact"
+    samples: Literal["exact"] | Annotated[int, Field(ge=2, le=10**6)] = "exact"
     """Verdicts sampled for each question and order; ``exact`` takes every answer with its probability as weight, the
     same gradient without noise."""
     rewards: JudgeRewards = JudgeRewards()
@@ -100,6 +100,13 @@ class PolicyGradient(LanguageMethod):
         if self.learner.objective.aggregate != "token_mean":
             what = "'aggregate' must be token_mean: the verdicts of a question are weighted by their shares already"
             found.append((("learner", "objective", "aggregate"), what))
+        objective = self.learner.objective
+        for key, given in (("mixed_only", objective.mixed_only), ("overlong", objective.overlong is not None)):
+            if given:
+                found.append((("learner", "objective", key), f"'{key}' has no effect on verdicts: remove it"))
+        if self.learner.kl.place == "reward":
+            what = "'place' must be loss: verdicts are paid by `rewards` alone"
+            found.append((("learner", "kl", "place"), what))
         for key in ("epochs", "minibatches"):
             if self.samples == "exact" and getattr(self.learner, key) > 1:
                 what = f"'{key}' must be 1 with samples: exact, whose weights are those of the present judge"

@@ -79,7 +79,7 @@ class JudgeMethod(BaseModel):
     trainer: ClassVar[str]
     """Import path of ``(config, start: Spec, *, seed: int) -> JudgeTrainer``; it may load torch."""
 
-    steps: int = Field(300, ge=1)
+    steps: int = Field(300, ge=1, le=10**9)
     """Optimizer steps of a round."""
 
     @property

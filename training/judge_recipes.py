@@ -63,7 +63,7 @@ class Labels(_Config):
     soft: bool = False
     """Draw each label with the probability that the labeller gives it, instead of taking its choice: what learns from
     that becomes as sure as the labeller is, and no surer (the soft labels of arXiv 2309.00267, one draw an example)."""
-    rounds: int = Field(1, ge=1)
+    rounds: int = Field(1, ge=1, le=10**9)
     """For ``self``: how often the copy is taken anew, with ``train.steps`` optimizer steps after each."""
 
     @property
@@ -169,7 +169,8 @@ class _Checker:
             what = "a judge that is trained begins with either model (a base model) or path (a saved judge)"
             self.add(("judge", "args"), what)
         try:
-            JUDGES.check(judge.spec, ("seed",))
+            if judge.kind in _trainable():
+                JUDGES.check(judge.spec, ("seed",))
         except ConfigError as error:
             place, key = argument_place(("judge", "args"), judge.args, error)
             self.add(place, str(error), key=key)
@@ -255,6 +256,11 @@ class _Checker:
             self.add(("train", "kind"), what)
         if not method.needs_labels and self.recipe.labels.by != TRUTH:
             self.add(("labels",), f"'{kind}' pays for nothing that a label says here: remove labels", key=True)
+
+
+def _trainable() -> set[str]:
+    methods: list[Any] = [METHODS.factory(name) for name in METHODS.names()]
+    return {kind for method in methods for kind in method.judges}
 
 
 def _tasks(spec: Any) -> Any:

@@ -22,8 +22,9 @@ from arena.training.judge_data import Example, LabelledViews
 
 __all__ = ["examples_of", "played", "quotes", "stored"]
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Length = Annotated[int, Field(ge=0, le=10**6)]
 Part = Annotated[float, Field(gt=0, lt=1)]
 SpecLike = str | dict[str, Any]
 
@@ -32,7 +33,7 @@ def quotes(
     *,
     tasks: SpecLike,
     field: str = "evidence",
-    size: tuple[int, int] = (1, 4),
+    size: tuple[Length, Length] = (1, 4),
     drop: Share = 0.0,
     each: Count = 1,
     train: Count | None = None,

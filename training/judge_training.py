@@ -35,9 +35,10 @@ if TYPE_CHECKING:  # loaded where a judge is trained: a check of arguments can d
 
 __all__ = ["build_judge", "train_classifier_judge", "train_llm_judge"]
 
-Count = Annotated[int, Field(ge=1)]
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Decay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Length = Annotated[int, Field(ge=0, le=10**6)]
+Rate = Annotated[float, Field(gt=0, le=10)]
+Decay = Annotated[float, Field(ge=0, le=10)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
@@ -73,7 +74,7 @@ def train_classifier_judge(
     items: str | Sequence[str],
     labels: str | Sequence[str],
     evidence_field: str = "evidence",
-    size: tuple[int, int] = (1, 6),
+    size: tuple[Length, Length] = (1, 6),
     prefer: str | None = None,
     prefer_share: Share = 0.5,
     class_field: str | None = "class",
@@ -150,7 +151,7 @@ def train_llm_judge(
     model: Model | str | Mapping[str, Any],
     prompt: str,
     evidence_field: str = "evidence",
-    size: tuple[int, int] = (1, 4),
+    size: tuple[Length, Length] = (1, 4),
     drop: Share = 0.1,
     steps: Count = 500,
     batch: Count = 256,

@@ -41,7 +41,13 @@ from arena.training.world import Listener, World, build_world
 __all__ = ["Outcome", "launch", "one_setting"]
 
 
-_NO_RESULT: dict[str, Any] = {"judge": {"max_undecidable"}, "evaluation": {"judge": {"max_undecidable"}}}
+_NO_RESULT: dict[str, Any] = {
+    "judge": {"max_undecidable"},
+    "evaluation": {"judge": {"max_undecidable"}},
+    "seeds": True,
+    "variants": True,
+    "metrics": True,
+}
 """Keys of a recipe that decide when to stop and nothing of what comes out; a resumed run may change them."""
 
 

@@ -17,7 +17,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -28,9 +28,17 @@ from torch.utils.checkpoint import checkpoint
 
 from arena.protocols.errors import ConfigError, NumericalError, ResumeError
 from arena.training.kl_control import KLController
-from arena.training.learner_config import KLConfig, LearnerConfig, ObjectiveConfig, OptimizerConfig, learning_rate
+from arena.training.learner_config import (
+    ImportanceConfig,
+    KLConfig,
+    LearnerConfig,
+    ObjectiveConfig,
+    OptimizerConfig,
+    learning_rate,
+)
 from arena.training.objectives import Aggregate
 from arena.training.objectives.aggregate import token_weights
+from arena.training.objectives.importance import sampler_weights
 from arena.training.objectives.kl import kl_from_logps, kl_per_token
 from arena.training.objectives.policy_gradient import policy_loss, score_loss
 from arena.training.objectives.token_logps import token_logps, token_logps_and_entropy
@@ -183,7 +191,7 @@ class Learner:
             Metrics, means over optimizer steps: ``loss``, ``pg_loss``, ``kl_per_token`` and ``kl_per_turn`` (nats, to
             the reference), ``beta`` (used), ``clip_frac``, ``ratio_mean``, ``ratio_max``, ``entropy`` (nats),
             ``grad_norm`` (before clipping), ``lr``, ``tokens`` (trained), ``forward_tokens``, ``steps``, ``kl_stop``
-            (1: only the pull to the reference).
+            (1: only the pull to the reference), ``importance_mean`` (of the weights, if there are any).
 
         Raises:
             ConfigError: a sequence lacks log-probs or advantages, or there is nothing to train, or no reference is set,
@@ -195,12 +203,13 @@ class Learner:
                 "this learner has an OptimizerConfig, enough for sft() only: make it with a LearnerConfig"
             )
         sequences = _trainable(sequences)
-        wrong = missing_logps(sequences) or missing_advantages(sequences)
-        if wrong is not None:
-            raise ConfigError(wrong)
+        _check_signal(sequences)
         if self.kl_control.beta > 0.0:
             self.require_reference()
         kl_stop = self.config.max_kl is not None and self._last_kl > self.config.max_kl
+        importance = 1.0
+        if self.config.importance is not None:
+            sequences, importance = self._weighted(sequences, self.config.importance)
         metrics = []
         for part in self._parts(sequences):
             batch = self._batch(part, self.config.objective.aggregate)
@@ -209,6 +218,8 @@ class Learner:
         result = {name: float(np.mean([one[name] for one in metrics])) for name in metrics[0]}
         result["ratio_max"] = max(one["ratio_max"] for one in metrics)
         result["beta"] = self.kl_control.beta
+        if self.config.importance is not None:
+            result["importance_mean"] = importance
         result["steps"] = float(len(metrics))
         result["kl_stop"] = float(kl_stop)
         if self._reference is not None:
@@ -230,8 +241,12 @@ class Learner:
         batch.temperatures_N, batch.allowed = None, {}
         return self._step(batch, self._supervised_terms)
 
-    def score(self, sequences: Sequence[TrainingSequence]) -> Scores:
+    def score(self, sequences: Sequence[TrainingSequence], *, reference: bool = True) -> Scores:
         """Log-probs and KL of the trained tokens, without learning.
+
+        Args:
+            sequences: those without trained tokens are skipped.
+            reference: whether the reference, if there is one, is asked as well.
 
         Raises:
             ConfigError: there is nothing to score.
@@ -242,7 +257,7 @@ class Learner:
         with torch.no_grad(), self._evaluation():
             for part in batch.packs:
                 hidden_NH, reference_NH = self._hidden(part), None
-                if self._reference is not None:
+                if reference and self._reference is not None:
                     with self._as_reference():
                         reference_NH = self._hidden(part)
                 for begin, end in self._tiles(len(hidden_NH)):
@@ -256,7 +271,8 @@ class Learner:
                         other_RV = self._log_softmax(reference_NH[begin:end], batch, part, begin)
                     ref_logps[tokens_R] = other_RV.gather(1, targets_R1)[:, 0].cpu().numpy()
                     kl[tokens_R] = kl_from_logps(rows_RV, other_RV).cpu().numpy()
-        return Scores(logps, None, None) if self._reference is None else Scores(logps, ref_logps, kl)
+        asked = reference and self._reference is not None
+        return Scores(logps, ref_logps, kl) if asked else Scores(logps, None, None)
 
     def gradient_reach(self, sequence: TrainingSequence) -> list[int]:
         """Positions of one sequence whose predictions a loss over its trained tokens really moves.
@@ -359,6 +375,23 @@ class Learner:
             metrics |= {"kl_per_token": total / tokens, "kl_per_turn": total / batch.turns}
         forward = float(sum(part.ids_RM.size for part in batch.packs))
         return {**metrics, "tokens": tokens, "forward_tokens": forward}
+
+    def _weighted(
+        self, sequences: Sequence[TrainingSequence], config: ImportanceConfig
+    ) -> tuple[list[TrainingSequence], float]:
+        """The sequences with the trainer's own log-probs, and advantages times the importance weights; their mean.
+
+        A weight is never negative, so that it multiplies the surrogate of its token, clipped or not, and nothing else.
+        """
+        left, found, weights = self.score(sequences, reference=False).logps, [], []
+        for sequence in sequences:
+            own, left = left[: len(sequence.positions)], left[len(sequence.positions) :]
+            sampled = np.asarray(sequence.logps, np.float64)
+            logps_BT = [torch.from_numpy(values)[None] for values in (own, sampled)]
+            weights.append(sampler_weights(*logps_BT, torch.ones_like(logps_BT[0]), **config.model_dump())[0].numpy())
+            advantages = (np.asarray(sequence.advantages, np.float64) * weights[-1]).tolist()
+            found.append(replace(sequence, logps=own.tolist(), advantages=advantages))
+        return found, float(np.concatenate(weights).mean())
 
     def _policy_terms(self, batch: _Batch, part: Pack, kl_stop: bool) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.old_logps_N is not None
@@ -647,17 +680,30 @@ def _trainable(sequences: Sequence[TrainingSequence]) -> list[TrainingSequence]:
     return found
 
 
+def _check_signal(sequences: Sequence[TrainingSequence]) -> None:
+    """Refuse log-probs and advantages that are no numbers.
+
+    Raises:
+        ConfigError: some are missing.
+        NumericalError: one is not finite.
+    """
+    wrong = missing_logps(sequences) or missing_advantages(sequences)
+    if wrong is not None:
+        raise ConfigError(wrong)
+    for sequence in sequences:
+        for name, values in (("log-prob", sequence.logps or ()), ("advantage", sequence.advantages)):
+            bad = [value for value in values if not math.isfinite(value)]
+            if bad:
+                raise NumericalError(
+                    f"{name} {bad[0]} of '{sequence.role}' in episode '{sequence.episode}' is not finite; "
+                    "nothing was trained"
+                )
+
+
 def _add_signal(batch: _Batch, sequences: Sequence[TrainingSequence], device: torch.device) -> None:
-    for name, attribute in (("log-prob", "logps"), ("advantage", "advantages")):
-        values = np.concatenate([np.asarray(getattr(sequence, attribute), np.float64) for sequence in sequences])
-        bad = np.flatnonzero(~np.isfinite(values))
-        if len(bad):
-            sequence = sequences[batch.rows_N[bad[0]]]
-            raise NumericalError(
-                f"{name} {values[bad[0]]} of '{sequence.role}' in episode '{sequence.episode}' is not finite; "
-                "nothing was trained"
-            )
-        setattr(batch, f"{'old_logps' if attribute == 'logps' else attribute}_N", torch.from_numpy(values).to(device))
+    logps = np.concatenate([np.asarray(sequence.logps, np.float64) for sequence in sequences])
+    advantages = np.concatenate([np.asarray(sequence.advantages, np.float64) for sequence in sequences])
+    batch.old_logps_N, batch.advantages_N = (torch.from_numpy(values).to(device) for values in (logps, advantages))
 
 
 def _local_attention(config: Any) -> bool:

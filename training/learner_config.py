@@ -10,7 +10,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from arena.training.objective_config import ObjectiveConfig
 
-__all__ = ["KLConfig", "LearnerConfig", "ObjectiveConfig", "OptimizerConfig", "inert_keys", "learning_rate"]
+__all__ = [
+    "ImportanceConfig",
+    "KLConfig",
+    "LearnerConfig",
+    "ObjectiveConfig",
+    "OptimizerConfig",
+    "inert_keys",
+    "learning_rate",
+]
 
 
 Decay: TypeAlias = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -31,17 +39,17 @@ class KLConfig(BaseModel):
     estimator: Literal["exact", "k1", "k2", "k3"] = "exact"
     """``exact`` compares whole distributions; the others see the sampled token only. ``k1`` is for the reward, where it
     is the only one whose gradient is that of the KL; in the loss its expected gradient is 0."""
-    beta: float = Field(0.05, ge=0.0)
+    beta: float = Field(0.05, ge=0.0, le=1e6)
     """Coefficient of the KL, the first one if it adapts."""
-    target: float | None = Field(None, gt=0.0)
+    target: float | None = Field(None, gt=0.0, le=1e6)
     """KL that an adaptive coefficient aims at, in nats a turn; none keeps beta fixed."""
     form: Literal["additive", "multiplicative"] = "additive"
     """How the coefficient adapts: see `arena.training.kl_control`."""
-    gain: float = Field(0.1, gt=0.0)
+    gain: float = Field(0.1, gt=0.0, le=1e6)
     """Speed of adaptation."""
-    floor: float = Field(0.0, ge=0.0)
+    floor: float = Field(0.0, ge=0.0, le=1e6)
     """Lower bound of the coefficient."""
-    ceiling: float = Field(1e6, gt=0.0)
+    ceiling: float = Field(1e6, gt=0.0, le=1e6)
     """Upper bound of the coefficient."""
 
     @model_validator(mode="before")
@@ -65,28 +73,49 @@ class KLConfig(BaseModel):
         return self
 
 
+class ImportanceConfig(BaseModel):
+    """Weights of tokens of a sampler that is not quite the trainer: see `arena.training.objectives.importance`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    cap: float = Field(2.0, gt=0.0, le=1e6)
+    """Largest weight."""
+    level: Literal["token", "sequence"] = "token"
+    """One weight a token, or one a sequence."""
+    mode: Literal["truncate", "mask"] = "truncate"
+    """Cut weights above the cap, or leave out what lies outside of floor and cap."""
+    floor: float = Field(0.0, ge=0.0, le=1e6)
+    """Smallest weight that ``mask`` keeps."""
+
+    @model_validator(mode="after")
+    def _floor(self) -> ImportanceConfig:
+        if self.floor and (self.mode == "truncate" or self.floor >= self.cap):
+            raise ValueError("floor belongs to mode: mask and lies below cap")
+        return self
+
+
 class OptimizerConfig(BaseModel):
     """How weights move; all that supervised learning needs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    lr: float = Field(3e-3, gt=0.0)
+    lr: float = Field(3e-3, gt=0.0, le=10.0)
     """Learning rate after warm-up."""
-    warmup: int = Field(0, ge=0)
+    warmup: int = Field(0, ge=0, le=10**9)
     """Steps over which the learning rate rises linearly."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the learning rate falls from there to ``final`` at ``total_steps``."""
     final: float = Field(0.1, ge=0.0, le=1.0)
     """Share of ``lr`` that is left at the end of a linear or cosine schedule."""
-    total_steps: int = Field(0, ge=0)
+    total_steps: int = Field(0, ge=0, le=10**9)
     """Optimizer steps of the whole run; needed by a linear or cosine schedule."""
     betas: Annotated[tuple[Decay, Decay], BeforeValidator(_pair)] = (0.9, 0.99)
     """Decay of AdamW's moments."""
-    weight_decay: float = Field(0.0, ge=0.0)
+    weight_decay: float = Field(0.0, ge=0.0, le=10.0)
     """Decoupled weight decay."""
-    clip_norm: float | None = Field(1.0, gt=0.0)
+    clip_norm: float | None = Field(1.0, gt=0.0, le=1e6)
     """Gradients with a larger norm are scaled down to it."""
-    micro_batch: int = Field(16384, ge=1)
+    micro_batch: int = Field(16384, ge=1, le=10**9)
     """Most tokens in one forward pass; bounds memory and changes nothing else."""
 
     @model_validator(mode="after")
@@ -99,15 +128,18 @@ class OptimizerConfig(BaseModel):
 class LearnerConfig(OptimizerConfig):
     """How a policy learns from rewards."""
 
-    epochs: int = Field(1, ge=1)
+    epochs: int = Field(1, ge=1, le=10**9)
     """Passes over the sequences of an update."""
-    minibatches: int = Field(1, ge=1)
+    minibatches: int = Field(1, ge=1, le=10**9)
     """Optimizer steps a pass."""
     objective: ObjectiveConfig = ObjectiveConfig()
     """Clips, unit of the ratio and averaging of the policy gradient."""
     kl: KLConfig = KLConfig()
     """The pull to the reference."""
-    max_kl: float | None = Field(None, gt=0.0)
+    importance: ImportanceConfig | None = None
+    """Weight tokens by how much likelier the trainer finds them than the sampler that drew them, as where vLLM samples;
+    absent: the sampler's log-probs are taken for the trainer's."""
+    max_kl: float | None = Field(None, gt=0.0, le=1e6)
     """After an update that measured more than this (nats a turn), the next one only pulls back to the reference."""
 
     @model_validator(mode="after")

@@ -88,9 +88,9 @@ class OverlongConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    max_len: int = Field(ge=1)
+    max_len: int = Field(ge=1, le=10**9)
     """Trained tokens of a turn at which its reward is 1 less."""
-    cache: int = Field(ge=1)
+    cache: int = Field(ge=1, le=10**9)
     """Over how many tokens before that the punishment grows from 0."""
 
     @model_validator(mode="after")
@@ -108,17 +108,17 @@ class ObjectiveConfig(BaseModel):
     surrogate: Literal["clip", "score"] = "clip"
     """``clip``: the ratio to the sampling policy times the advantage, clipped (PPO); ``score``: log-prob times
     advantage, without a ratio (REINFORCE)."""
-    clip_low: float = Field(0.2, ge=0.0)
+    clip_low: float = Field(0.2, ge=0.0, le=1e6)
     """The ratio to the sampling policy earns nothing below 1 - clip_low."""
-    clip_high: float = Field(0.2, ge=0.0)
+    clip_high: float = Field(0.2, ge=0.0, le=1e6)
     """The ratio to the sampling policy earns nothing above 1 + clip_high."""
-    dual_clip: float | None = Field(None, gt=1.0)
+    dual_clip: float | None = Field(None, gt=1.0, le=1e6)
     """Bound of the loss of a token with negative advantage, as a multiple of it."""
     level: Level = "token"
     """One ratio for each token (PPO, GRPO), or one for each sequence (GSPO)."""
     aggregate: Aggregate = "token_mean"
     """How tokens are averaged: see `arena.training.objectives.aggregate`."""
-    norm_const: float | None = Field(None, gt=0.0)
+    norm_const: float | None = Field(None, gt=0.0, le=1e6)
     """The constant of ``seq_mean_token_sum_norm``."""
     mixed_only: bool = False
     """Leave out moves whose rewards are all equal within their group: they teach nothing and still count in averages

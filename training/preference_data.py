@@ -23,7 +23,7 @@ from arena.training.judge_data import Example, LabelledViews
 
 __all__ = ["preferences", "read_pairs", "synthetic_preferences", "synthetic_steps"]
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
 Part = Annotated[float, Field(gt=0, lt=1)]
 Noise = Annotated[float, Field(ge=0, lt=0.5)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -48,9 +48,9 @@ class _Config(BaseModel):
 class Distractors(_Config):
     """Replace the wrong answer of each task by one that the judge finds credible."""
 
-    train: int = Field(3, ge=1)
+    train: int = Field(3, ge=1, le=10**9)
     """Draw the wrong answer of a training task from this many most credible ones."""
-    test: int = Field(1, ge=1)
+    test: int = Field(1, ge=1, le=10**9)
     """The same for held-out tasks; 1 takes the hardest."""
 
 
@@ -77,9 +77,9 @@ class PolicyRecipe(_Config):
     """``full`` trains all weights; ``adapter`` trains a LoRA on the frozen base."""
     lora: dict[str, Any] = Field(default_factory=dict)
     """For ``adapter``: ``r``, ``alpha``, ``targets``."""
-    temperature: float = Field(1.0, gt=0)
+    temperature: float = Field(1.0, gt=0, le=1e6)
     """Sampling temperature in training and evaluation."""
-    max_tokens: int = Field(64, ge=1)
+    max_tokens: int = Field(64, ge=1, le=10**9)
     """Longest turn where the protocol sets no limit."""
     train_thinking: bool = False
     """Train hidden thinking as well; else it is context of what is said."""
@@ -94,7 +94,7 @@ class DemonstrationSource(_Config):
     """Protocol that is played."""
     agent: SpecLike
     """Who plays all speaking roles."""
-    share: float = Field(1.0, gt=0)
+    share: float = Field(1.0, gt=0, le=1e6)
     """Part of each batch, relative to the other sources."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the protocol."""
@@ -109,13 +109,13 @@ class DemonstrationSource(_Config):
 class WarmStart(_Config):
     """Supervised fine-tuning on played demonstrations before self-play."""
 
-    steps: int = Field(ge=0)
+    steps: int = Field(ge=0, le=10**9)
     """Optimizer steps."""
-    tasks: int = Field(32, ge=1)
+    tasks: int = Field(32, ge=1, le=10**9)
     """Tasks a step, divided among the sources by their shares."""
-    group: int = Field(2, ge=1)
+    group: int = Field(2, ge=1, le=10**9)
     """Demonstrations of each task; they share the computation of its prompt."""
-    fresh: int | None = Field(None, ge=1)
+    fresh: int | None = Field(None, ge=1, le=10**9)
     """Steps with new demonstrations; later steps see the same ones again, in the same order. None: all are new."""
     learner: OptimizerConfig
     """Optimizer and schedule."""
@@ -142,17 +142,17 @@ class Evaluation(_Config):
     that the same text makes a twin that no policy was trained against."""
     same_judge: bool = False
     """Let the judge that rewards measure as well, which cannot show that policies learned to please that one judge."""
-    tasks: int = Field(600, ge=1)
+    tasks: int = Field(600, ge=1, le=10**9)
     """Most held-out tasks."""
     arms: dict[str, Arm] = Field(default_factory=dict)
     """Rows of the accuracy table."""
-    tournament: int = Field(300, ge=0)
+    tournament: int = Field(300, ge=0, le=10**9)
     """Tasks for each pairing of generations, both seat orders; 0: no tournament."""
     exploiter: SpecLike | None = None
     """Agent that plays against each generation; its score minus one half is the exploitability."""
-    exploiter_tasks: int = Field(200, ge=1)
+    exploiter_tasks: int = Field(200, ge=1, le=10**9)
     """Tasks for each exploiter pairing, both seat orders."""
-    transcripts: int = Field(4, ge=0)
+    transcripts: int = Field(4, ge=0, le=10**9)
     """Transcripts shown in the report."""
 
 
@@ -186,11 +186,25 @@ class Recipe(_Config):
     """What is measured at the end."""
     threads: int = Field(1, ge=1, le=1024)
     """CPU threads of torch. Another number gives other (equally good) weights."""
+    seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field(default_factory=lambda: [0], min_length=1)
+    """Seeds that `arena train` runs it with, unless told others."""
+    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """The same recipe with other values, trained beside it for comparison: name -> {dotted.key: value}."""
+    metrics: dict[str, str] = Field(default_factory=dict)
+    """The numbers that it is about: name -> ``[VARIANT:] SOURCE.MEASURE.STATISTIC``, see `arena.training.study`."""
 
     @model_validator(mode="after")
     def _some_role_is_trained(self) -> Recipe:
         if not any(isinstance(filler, str) and filler in self.policies for filler in self.roles.values()):
             raise ValueError(f"no role plays a trained policy: give one of roles the name {min(self.policies)!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Recipe:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("seeds: one of them stands there twice")
+        if "main" in self.variants:
+            raise ValueError("variants: 'main' is the recipe as it stands: name the variant otherwise")
         return self
 
     def params_of(self, part: Arm | DemonstrationSource) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Nothing is built and torch is not loaded, so of models no more is checked than i
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from arena.judges.prompts import JudgePrompt
 from arena.judging import deciding_nodes
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.composer import spell
-from arena.protocols.documents import Document, KeyPath
+from arena.protocols.documents import Document, KeyPath, validate_model
 from arena.protocols.errors import ConfigError, Fault, SourceError, UnknownNameError, suggest
 from arena.protocols.registry import Spec, parse_spec
 from arena.tasks import TASKS
@@ -29,6 +30,7 @@ from arena.training.probes import PROBES
 from arena.training.recipe import Arm, JudgeRecipe, PolicyRecipe, Recipe, SpecLike
 from arena.training.recipe_places import argument_place
 from arena.training.selfplay_config import ProbeRecipe, inert_self_play
+from arena.training.study import check_metrics
 from arena.training.trainers import TRAINERS, trainer_arguments
 
 __all__ = ["check_recipe"]
@@ -89,6 +91,7 @@ class _Checker:
         self.inert(("self_play", "learner"), recipe.self_play.learner)
         for path, what in inert_self_play(recipe.self_play):
             self.add(("self_play", *path), what, key=True)
+        self.study()
         if recipe.warm_start is not None:
             self.inert(("warm_start", "learner"), recipe.warm_start.learner)
 
@@ -168,10 +171,6 @@ class _Checker:
         path: KeyPath = ("evaluation", "judge")
         if config.same_judge:
             self.add(("evaluation", "same_judge"), "it contradicts evaluation.judge: remove one of the two", key=True)
-        if "max_undecidable" in config.judge.model_fields_set:
-            self.add(
-                (*path, "max_undecidable"), "it stops trainings, and this judge only measures: remove it", key=True
-            )
         self.judge(path, config.judge)
         if config.judge.train is None and rewards.train is None and _same(config.judge, rewards):
             what = (
@@ -295,6 +294,35 @@ class _Checker:
             self.add(("protocol",), f"somebody judges in protocol '{protocol.name}': give the recipe a 'judge'")
         for name, probe in config.probes.items():
             self.probe(("self_play", "probes", name), probe, protocol)
+
+    def study(self) -> None:
+        """Variants that are recipes, metrics that speak of what there is."""
+        recipe = self.recipe
+        for name, what in check_metrics(recipe.metrics, recipe.variants, recipe.self_play.probes):
+            self.add(("metrics", name), what)
+        if self.document is None:
+            return
+        for name, changes in recipe.variants.items():
+            for key in changes:
+                if key.partition(".")[0] in ("recipe", "seeds", "variants", "metrics"):
+                    self.add(("variants", name, key), "a variant cannot change what the study is", key=True)
+            try:
+                self.varied(changes)
+            except SourceError as error:
+                told = "; ".join(dict.fromkeys(f"{fault.where}: {fault.what}" for fault in error.faults))
+                self.add(("variants", name), f"as a recipe of its own it is wrong: {told}")
+
+    def varied(self, changes: Mapping[str, Any]) -> None:
+        """The recipe with other values.
+
+        Raises:
+            SourceError: it has faults.
+        """
+        assert self.document is not None
+        other = copy.deepcopy(self.document)
+        for key, value in {**changes, "variants": {}, "metrics": {}}.items():
+            other.change(tuple(key.split(".")), value)
+        check_recipe(validate_model(other, Recipe), other)
 
     def probe(self, path: KeyPath, probe: ProbeRecipe, protocol: Protocol) -> None:
         if probe.kind not in PROBES:

@@ -11,7 +11,7 @@ from arena.protocols.documents import KeyPath
 __all__ = ["argument_place"]
 
 _NAMED = re.compile(
-    r"'(?P<name>[^']+)' (?P<unknown>is not an argument of|of [a-z ]+ '[^']*'(?:, number (?P<number>\d+))?)"
+    r"'(?P<name>[^']+)' (?P<unknown>is not an argument of|of [a-z -]+ '[^']*'(?:, number (?P<number>\d+))?)"
 )
 
 

@@ -21,7 +21,7 @@ from arena.running import stored_protocol, stored_tasks
 from arena.statistics import Interval
 from arena.store import RunHandle, Store
 from arena.training.recipe import Recipe
-from arena.training.selfplay import metrics_rows
+from arena.training.study import metrics_rows
 
 __all__ = ["training_section", "write_combined_report"]
 

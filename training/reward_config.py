@@ -21,7 +21,7 @@ class RewardMethod(JudgeMethod):
 
     judges: ClassVar = ("reward-model",)
 
-    batch: int = Field(64, ge=1)
+    batch: int = Field(64, ge=1, le=10**9)
     """Examples a step; each is seen once before any is seen again."""
     binding: Literal["full", "adapter"] = "full"
     """``full`` trains all weights; ``adapter`` trains a LoRA on the frozen body, and the head."""
@@ -48,11 +48,11 @@ class BradleyTerry(RewardMethod):
     trainer: ClassVar = f"{_TRAINERS}:BradleyTerryTrainer"
 
     kind: Literal["bradley-terry"] = "bradley-terry"
-    margin: float = Field(0.0, ge=0.0)
+    margin: float = Field(0.0, ge=0.0, le=1e6)
     """Score by which the better reply should lead, for each unit of the data's own ``margin`` (0 does not ask)."""
     smoothing: float = Field(0.0, ge=0.0, lt=0.5)
     """Probability that a label is wrong; the loss expects it (soft labels)."""
-    center: float = Field(0.0, ge=0.0)
+    center: float = Field(0.0, ge=0.0, le=1e6)
     """Weight of the pull of scores to 0, which pairs leave open."""
 
 

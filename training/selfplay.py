@@ -16,7 +16,7 @@ import json
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import numpy as np
 from arena.agents.policy import Policy
 from arena.engine import AnyAgent, Engine, Plan
 from arena.protocols import load_protocol
-from arena.protocols.errors import ArenaError, BackendError, ConfigError, UndecidedError
+from arena.protocols.errors import BackendError, ConfigError, UndecidedError
 from arena.protocols.records import Episode, Task
 from arena.rewards import Payoff, pay
 from arena.running import bad_quote_share
@@ -56,7 +56,7 @@ from arena.training.shaping import shaped
 from arena.training.world import Listener, World, build_agent
 from arena.undecided import UndecidedWindow
 
-__all__ = ["Played", "SelfPlay", "Trained", "metrics_rows"]
+__all__ = ["Played", "SelfPlay", "Trained"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class SelfPlay:
             self._join(self.generations[0].name)
         if self.config.gate is not None and self.config.gate.fail == "revert":
             self._champions = {name: learner.state_dict() for name, learner in learners.items()}
-        self._probe(first=True)
+        self._probe(ends=True)
 
     def _learners(self) -> dict[str, Learner]:
         return {
@@ -314,7 +314,8 @@ class SelfPlay:
             for policy in self.policies:
                 save_policy(self.policies[policy], self._member(name) / policy)
             self._join(name)
-        self._probe()
+        if self.step < config.generations * config.steps:
+            self._probe()
 
     def _refer(self, learners: Mapping[str, Learner]) -> None:
         """Move the reference where the recipe says so, before the step."""
@@ -474,7 +475,8 @@ class SelfPlay:
         self._pass_gate(number, learners)
         if self.league.needed and self.config.league.snapshot_every is None:
             self._join(self.generations[number].name)
-        self._probe(last=number == self.config.generations)
+        if number == self.config.generations:
+            self._probe(ends=True)
 
     def _pass_gate(self, number: int, learners: Mapping[str, Learner]) -> None:
         """Let the new generation play the champion; one that does not pass is no champion, and may be taken back."""
@@ -546,11 +548,11 @@ class SelfPlay:
                 release(policy)
         return member
 
-    def _probe(self, *, first: bool = False, last: bool = False) -> None:
+    def _probe(self, *, ends: bool = False) -> None:
         """Look, where it is time to."""
         for name, probe in self.probes.items():
             every = self.config.probes[name].every
-            if first or last or (every is not None and self.step % every == 0):
+            if ends or (every is not None and self.step % every == 0):
                 now = Moment(self.world.measuring(), self.protocol, self.policies, self.league, self.step)
                 self._log({"phase": "probe", "probe": name, "at": self.step, **_known(probe.measure(now))})
 
@@ -639,16 +641,3 @@ def _causes(episodes: Sequence[Episode], payoffs: Sequence[Payoff]) -> str:
         if payoff.verdict is not None and not payoff.verdict.decidable:
             reasons[f"verdict {payoff.verdict.status}: {payoff.verdict.evidence.get('reason', 'no reason given')}"] += 1
     return "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3)) or "no reward pays a kept turn"
-
-
-def metrics_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a ``metrics.jsonl``.
-
-    Raises:
-        ArenaError: a line is not JSON.
-    """
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ArenaError(f"{path}:{number}:{error.colno}: not a metrics row: {error.msg}") from error

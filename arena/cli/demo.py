@@ -5,12 +5,6 @@ Each game is an ordinary ``arena train RECIPE`` in a process of its own, on one 
 
 from __future__ import annotations
 
-import json
-import os
-import queue
-import subprocess
-import sys
-import threading
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -20,13 +14,10 @@ import typer
 
 from arena.cli.output import AsJson, new_folder, now, print_json
 from arena.cli.progress import Progress, print_outcome
-from arena.protocols.errors import BackendError, ConfigError
+from arena.cli.workers import Job, run_jobs
+from arena.protocols.errors import ConfigError
 
 __all__ = ["command"]
-
-_PATIENCE = 10
-"""Seconds that a stopped training has to end by itself."""
-_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Game(StrEnum):
@@ -78,79 +69,9 @@ def _options(name: str, *, control: bool, resume: bool) -> list[str]:
 def _play(
     games: list[str], seed: int, folder: Path, options: dict[str, list[str]], progress: Progress
 ) -> dict[str, dict[str, Any]]:
-    """Train all games side by side; when one fails, the others are stopped and the fault is told."""
-    arrived: queue.Queue[tuple[str, dict[str, Any] | None]] = queue.Queue()
-    workers: dict[str, subprocess.Popen[str]] = {}
-    try:
-        for name in games:
-            workers[name] = worker = _start(name, seed, folder / name, options[name])
-            threading.Thread(target=_listen, args=(name, worker, arrived), daemon=True).start()
-        results: dict[str, dict[str, Any]] = {}
-        open_ = set(games)
-        while open_:
-            name, event = arrived.get()
-            if event is None:
-                open_.discard(name)
-                if name not in results:
-                    # A training tells a mistake of the user by exit code 2, and so does the demo.
-                    kind = ConfigError if workers[name].wait() == 2 else BackendError
-                    raise kind(f"training '{name}' failed:\n{_tail(folder / name)}")
-            elif event["event"] == "done":
-                results[name] = event["results"][0]
-                progress.on_event(name, {"event": "phase", "phase": "done"})
-            else:
-                progress.on_event(name, event)
-        return results
-    finally:
-        for worker in workers.values():
-            worker.terminate()
-        for worker in workers.values():
-            try:
-                worker.wait(_PATIENCE)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
-
-
-def _start(name: str, seed: int, folder: Path, options: list[str]) -> subprocess.Popen[str]:
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "arena",
-        "train",
-        name,
-        "--seed",
-        str(seed),
-        "--out",
-        str(folder),
-        "--events",
-        *options,
-    ]
-    environment = os.environ | dict.fromkeys(_ONE_THREAD, "1")
-    with _log(folder).open("w") as errors:
-        return subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env=environment,
-        )
-
-
-def _log(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.log")
-
-
-def _tail(folder: Path) -> str:
-    return "\n".join(_log(folder).read_text(errors="replace").splitlines()[-20:]) or f"no message; see {folder}"
-
-
-def _listen(name: str, worker: subprocess.Popen[str], arrived: queue.Queue[tuple[str, dict[str, Any] | None]]) -> None:
-    assert worker.stdout is not None
-    for line in worker.stdout:
-        arrived.put((name, json.loads(line)))
-    arrived.put((name, None))
+    """Train all games side by side."""
+    jobs = [Job(name, [name, "--alone", "--seed", str(seed), *options[name]], folder / name) for name in games]
+    return run_jobs(jobs, at_once=len(jobs), on_event=progress.on_event)
 
 
 def _report(folder: Path, games: list[str], seed: int) -> Path:

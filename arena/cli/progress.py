@@ -23,8 +23,14 @@ _SHOWN = (
     ("kl_per_turn", "KL", "{:.2f}"),
     ("bad_quotes", "bad quotes", "{:.0%}"),
     ("undecidable", "undecidable", "{:.0%}"),
+    ("reward", "reward", "{:.2f}"),
+    ("claims_true", "claims true", "{:.0%}"),
+    ("tokens_per_turn", "tokens a turn", "{:.1f}"),
+    ("tokens_per_second", "tokens/s", "{:.0f}"),
     ("loss", "loss", "{:.2f}"),
 )
+_ASIDE = ("alarm", "gate", "probe")
+"""Phases that are no stage of their own."""
 
 
 class Progress:
@@ -62,7 +68,8 @@ class Progress:
             typer.echo(json.dumps(event))
             sys.stdout.flush()
             return
-        if event.get("event") != "phase":
+        if event.get("event") != "phase" or event["phase"] in _ASIDE:
+            self._aside(name, event)
             return
         row = self._rows[name]
         if _stage(row) != _stage(event):
@@ -70,6 +77,19 @@ class Progress:
         row.update(event)
         if self._live is None:
             self._tell(name, row)
+
+    def _aside(self, name: str, event: Mapping[str, Any]) -> None:
+        """What happens beside the stages: alarms and gates are a line of their own, probes are for the table."""
+        told = ""
+        if event.get("phase") == "alarm":
+            told = f"ALARM {event['alarm']} at step {event['at']}: {event['why']}"
+        elif event.get("phase") == "gate":
+            outcome = "is the champion" if event["promoted"] else f"does not replace {event['champion']}"
+            told = f"{event['challenger']} {outcome} ({event['pairs']} pairs of games, score {event['score']})"
+        if told:
+            self._console.print(
+                f"{time.monotonic() - self._started:5.0f} s  {name:8s} {told}", markup=False, soft_wrap=True
+            )
 
     def _tell(self, name: str, row: Mapping[str, Any]) -> None:
         """One line at the beginning of a stage and at its end."""

@@ -26,8 +26,16 @@ def command(
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="For example self_play.steps=20.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory; one folder a seed where there are several.")] = None,
-    seed: Annotated[int, typer.Option(help="Root of all random streams.")] = 0,
-    seeds: Annotated[str | None, typer.Option(help="Several seeds, such as 0,1,2.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Root of all random streams; the recipe's own seeds if absent.")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Several seeds, such as 0,1,2, instead of the recipe's.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Most trainings at once; as many as CPU cores if absent.")
+    ] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="The recipe as it stands, without its variants and metrics.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last finished generation in --out.")] = False,
     control: Annotated[
         bool, typer.Option("--control", help="Train again with shuffled advantages, beside it.")
@@ -39,12 +47,22 @@ def command(
     from arena.training.judge_recipes import JudgeTraining, load_any_recipe
 
     loaded = load_any_recipe(recipe, overrides or ())
+    if seed is not None and seeds is not None:
+        raise ConfigError("--seed and --seeds: give one of them")
     if control and isinstance(loaded, JudgeTraining):
         raise ConfigError(f"--control is for self-play, and recipe '{loaded.recipe}' trains a judge: leave it out")
-    chosen = [seed] if seeds is None else _numbers(seeds)
+    own = [0] if isinstance(loaded, JudgeTraining) else loaded.seeds
+    chosen = [seed] if seed is not None else own if seeds is None else _numbers(seeds)
     folder = out or new_folder(loaded.recipe)
     if resume and out is None:
         raise ConfigError("--resume needs --out: the directory of the run to go on with")
+    if not alone and not isinstance(loaded, JudgeTraining) and (loaded.metrics or loaded.variants):
+        if control or events:
+            raise ConfigError("--control and --events are for one training: add --alone, which leaves the variants out")
+        from arena.cli.study import run_study
+
+        run_study(loaded, recipe, overrides or (), folder, chosen, resume=resume, jobs=jobs, as_json=json_)
+        return
     plain: list[dict[str, Any]] = []
     for number in chosen:
         where = folder if len(chosen) == 1 else folder / f"seed{number}"
@@ -92,6 +110,9 @@ def _print(recipe: Recipe | JudgeTraining, plain: Mapping[str, Any], out: Path) 
 
 def _numbers(text: str) -> list[int]:
     try:
-        return [int(part) for part in text.split(",")]
+        found = [int(part) for part in text.split(",")]
     except ValueError:
         raise ConfigError(f"--seeds {text!r} is not a list of numbers: write --seeds 0,1,2") from None
+    if len(set(found)) < len(found):
+        raise ConfigError(f"--seeds {text!r} names a seed twice")
+    return found

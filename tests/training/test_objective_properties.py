@@ -8,10 +8,17 @@ import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
+import torch
+
+from arena.training.objectives import Aggregate
+from arena.training.objectives.aggregate import masked_sum, token_weights
+from arena.training.objectives.kl import kl_per_token
+from arena.training.objectives.policy_gradient import policy_loss, score_loss
+from arena.training.objectives.supervised import nll
 
 HERE = Path(__file__).parent.parent
 CASES: list[dict[str, Any]] = json.loads((HERE / "data" / "vectors_public.json").read_text())["cases"]
@@ -110,3 +117,98 @@ def test_the_order_of_rows_never_matters(case: dict[str, Any], adapter: Any) -> 
         there = np.asarray(value, float)
         moved = there[order] if there.ndim and len(there) == rows else there
         np.testing.assert_allclose(np.asarray(got[name], float), moved, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+SETS = {
+    "kto": [["logps", "ref_logps", "mask", "labels"], ["kl_logps", "kl_ref_logps", "kl_mask"]],
+    "ppo_ptx": [["logps", "old_logps", "advantages", "mask"], ["ptx_logps", "ptx_mask"]],
+}
+"""Batches that stand side by side, each in an order of its own."""
+BESIDE = [case for case in CASES if case["algo"] in SETS]
+
+
+@pytest.mark.parametrize("case", BESIDE, ids=ids(BESIDE))
+def test_the_order_of_rows_never_matters_within_batches_side_by_side(case: dict[str, Any], adapter: Any) -> None:
+    inputs = copy.deepcopy(case["inputs"])
+    orders = {}
+    for seed, names in enumerate(SETS[case["algo"]]):
+        for name in (name for name in names if name in inputs):
+            order = np.random.default_rng(seed).permutation(len(inputs[name]))
+            orders[f"grad_{name}"] = order
+            inputs[name] = [inputs[name][row] for row in order]
+    want = adapter.compute(case["algo"], case["inputs"], case["options"])
+    got = adapter.compute(case["algo"], inputs, case["options"])
+    for name, value in want.items():
+        there = np.asarray(value, float)
+        moved = there[orders[name]] if name in orders else there
+        np.testing.assert_allclose(np.asarray(got[name], float), moved, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+PLANNED = [case for case in CASES if case["algo"] == "hrl_tar"]
+
+
+@pytest.mark.parametrize("garbage", [9000.0, -9000.0, float("nan")])
+@pytest.mark.parametrize("case", PLANNED, ids=ids(PLANNED))
+def test_what_is_nobodys_never_matters_to_planner_and_executor(
+    case: dict[str, Any], garbage: float, adapter: Any
+) -> None:
+    inputs = copy.deepcopy(case["inputs"])
+    outside = {"hi_": np.asarray(inputs["hi_mask"]) == 0, "lo_": np.asarray(inputs["lo_segments"]) < 0}
+    for name in ("hi_logps", "hi_rewards", "lo_logps", "lo_rewards"):
+        values = np.asarray(inputs[name], float)
+        values[outside[name[:3]]] = garbage
+        inputs[name] = values.tolist()
+    want = adapter.compute(case["algo"], case["inputs"], case["options"])
+    assert_same(adapter.compute(case["algo"], inputs, case["options"]), want, "hrl_tar")
+
+
+ROWS_OF_A_STEP, TOKENS = 8, 5
+CUTS = {"1 x 8": 8, "2 x 4": 4, "8 x 1": 1}
+
+
+def policy_part(rows: slice, level: Any, surrogate: str, step: dict[str, Any], leaf: Any) -> Any:
+    """The loss of some rows of a step, by the weights of the whole."""
+    mask, weights = step["mask"][rows], step["weights"][rows]
+    signal = (leaf[rows], step["old"][rows], step["advantages"][rows], mask)
+    loss = score_loss(*signal) if surrogate == "score" else policy_loss(*signal, level=level)
+    kl = kl_per_token(leaf[rows], step["reference"][rows], mask)
+    return masked_sum(loss.loss_BT, mask, weights) + 0.1 * masked_sum(kl, mask, weights)
+
+
+@pytest.mark.parametrize("agg", get_args(Aggregate))
+@pytest.mark.parametrize(
+    ("surrogate", "level"), [("clip", "token"), ("clip", "sequence"), ("clip", "sequence_sum"), ("score", "token")]
+)
+def test_micro_batches_of_a_step_never_matter(agg: Any, surrogate: str, level: Any) -> None:
+    random = torch.Generator().manual_seed(0)
+    lengths = torch.tensor([5, 1, 3, 0, 2, 4, 5, 1])
+    step: dict[str, Any] = {
+        name: torch.randn(ROWS_OF_A_STEP, TOKENS, generator=random, dtype=torch.float64)
+        for name in ("logps", "old", "reference", "advantages")
+    }
+    step["mask"] = torch.arange(TOKENS) < lengths[:, None]
+    step["weights"] = token_weights(step["mask"], agg, group_ids=list("ppqqppqr"))
+    found = {}
+    for cut, size in CUTS.items():
+        leaf = step["logps"].clone().requires_grad_()
+        losses = []
+        for start in range(0, ROWS_OF_A_STEP, size):
+            losses.append(policy_part(slice(start, start + size), level, surrogate, step, leaf))
+            losses[-1].backward()  # as a trainer does: gradients add up
+        found[cut] = (torch.stack(losses).sum().detach(), leaf.grad)
+    for cut in ("2 x 4", "8 x 1"):
+        for got, want in zip(found[cut], found["1 x 8"], strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("agg", get_args(Aggregate))
+def test_likelihoods_of_micro_batches_add_up(agg: Any) -> None:
+    logps = -torch.rand(ROWS_OF_A_STEP, TOKENS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    mask = torch.arange(TOKENS) < torch.tensor([5, 1, 3, 0, 2, 4, 5, 1])[:, None]
+    weights = token_weights(mask, agg)
+    for size in CUTS.values():
+        parts = [
+            -masked_sum(logps[at : at + size], mask[at : at + size], weights[at : at + size])
+            for at in range(0, ROWS_OF_A_STEP, size)
+        ]
+        assert float(torch.stack(parts).sum()) == pytest.approx(float(nll(logps, mask, agg=agg)), abs=1e-14)

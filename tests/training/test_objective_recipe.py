@@ -12,12 +12,14 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from arena.protocols.errors import ConfigError, SourceError
+from arena.protocols.errors import ConfigError, NumericalError, SourceError
 from arena.training import KLConfig, Learner, LearnerConfig, ObjectiveConfig, TrainingSequence
+from arena.training.advantages import assign_advantages
 from arena.training.crediting import PaidTurn
+from arena.training.learner_config import ImportanceConfig
 from arena.training.objective_config import OBJECTIVES, ObjectiveName, OverlongConfig, with_objective
 from arena.training.recipe import load_recipe
-from arena.training.selfplay import SelfPlay
+from arena.training.selfplay import SelfPlay, _paid
 from arena.training.selfplay_config import SelfPlayRecipe
 from arena.training.shaping import shaped
 from arena.training.world import World, build_world
@@ -78,6 +80,7 @@ def test_an_unknown_name_is_told_with_its_neighbour() -> None:
         ({"kl": {"estimator": "k1"}}, "k1 in the loss does not have the gradient of the KL"),
         ({"kl": {"place": "reward", "estimator": "k3"}}, "k3 in the reward does not have the gradient"),
         ({"kl": {"place": "reward", "estimator": "exact"}}, "exact in the reward does not have the gradient"),
+        ({"importance": {"floor": 0.5}}, "floor belongs to mode: mask"),
         ({"kl": {"place": "reward"}, "max_kl": 1.0}, "max_kl pulls back by the KL in the loss"),
     ],
 )
@@ -162,12 +165,14 @@ def test_moves_that_all_earned_alike_are_left_out() -> None:
 # -- what becomes of the loss
 
 
-def gradients(made: Learner) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+def gradients(
+    made: Learner, given: list[TrainingSequence] | None = None
+) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
     found: dict[str, torch.Tensor] = {}
     made._optimizer.step = lambda: found.update(  # type: ignore[assignment, method-assign]
         {name: weight.grad.clone() for name, weight in made.parameters.items() if weight.grad is not None}
     )
-    metrics = made.update(sequences())
+    metrics = made.update(sequences() if given is None else given)
     return found, metrics
 
 
@@ -216,6 +221,103 @@ def test_a_kl_in_the_reward_is_measured_and_not_in_the_loss() -> None:
     assert metrics["beta"] == 0.5
 
 
+def test_weights_of_another_sampler_give_the_exact_expectation() -> None:
+    """Every token once, weighted by the sampler's chance of it: the gradient of the trainer's expected reward."""
+    made = learner(
+        importance=ImportanceConfig(cap=1e6), kl=KLConfig(beta=0.0), objective=ObjectiveConfig(aggregate="token_sum")
+    )
+    random = torch.Generator().manual_seed(3)
+    sampler = torch.log_softmax(torch.randn(12, generator=random, dtype=torch.float64), 0)
+    rewards = torch.randn(12, generator=random, dtype=torch.float64)
+    drawn = [
+        TrainingSequence([1, 4, token], [2], [float(q)], [0], "a", f"e{token}", 2, [float(q.exp() * rewards[token])])
+        for token, q in enumerate(sampler)
+    ]
+    found: dict[str, torch.Tensor] = {}
+    made._optimizer.step = lambda: found.update(  # type: ignore[assignment, method-assign]
+        {name: weight.grad.clone() for name, weight in made.parameters.items() if weight.grad is not None}
+    )
+    metrics = made.update(drawn)
+    assert metrics["ratio_max"] == pytest.approx(1.0, abs=1e-6)
+    made.network.zero_grad()
+    expected = (torch.softmax(made.network(torch.tensor([[1, 4]])).logits[0, 1], 0) * rewards).sum()
+    (-expected).backward()  # type: ignore[no-untyped-call]
+    for name, weight in made.parameters.items():
+        if weight.grad is not None:
+            torch.testing.assert_close(found[name], weight.grad, rtol=1e-5, atol=1e-6)
+
+
+def test_weights_are_cut_and_never_touch_the_kl() -> None:
+    kept, cut = (
+        learner(importance=ImportanceConfig(cap=cap), kl=KLConfig(beta=0.5), objective=ObjectiveConfig(clip_high=1.0))
+        for cap in (1e6, 1e-9)
+    )
+    only_kl = learner(kl=KLConfig(beta=0.5))
+    for made in (kept, cut, only_kl):
+        with torch.no_grad():
+            for weight in made.parameters.values():
+                weight.mul_(1.1)
+    paid = [replace(one, advantages=[0.0] * 3) for one in sequences()]
+    (got, metrics), (whole, _) = gradients(cut), gradients(kept)
+    (want, _) = gradients(only_kl, paid)
+    assert metrics["importance_mean"] == pytest.approx(1e-9)
+    for name, gradient in want.items():
+        torch.testing.assert_close(got[name], gradient, rtol=1e-6, atol=1e-8)
+    assert any(not torch.allclose(whole[name], gradient) for name, gradient in want.items())
+
+
+# -- numbers that are none
+
+EVERY_LOSS: list[dict[str, Any]] = [
+    {},
+    {"objective": ObjectiveConfig(surrogate="score")},
+    {"objective": ObjectiveConfig(level="sequence")},
+    {"kl": KLConfig(beta=0.1, estimator="k3")},
+    {"kl": KLConfig(beta=0.1, estimator="k1", place="reward")},
+    {"importance": ImportanceConfig()},
+]
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("config", EVERY_LOSS, ids=[str(index) for index in range(len(EVERY_LOSS))])
+@pytest.mark.parametrize("field", ["logps", "advantages"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_no_number_in_a_live_slot_is_an_error_and_the_optimizer_stands(
+    config: dict[str, Any], field: str, bad: float
+) -> None:
+    made = learner(**config)
+    made.update(sequences())
+    before = made.state_dict()
+    spoilt = sequences()
+    getattr(spoilt[1], field)[2] = bad
+    with pytest.raises(NumericalError, match="not finite"):
+        made.update(spoilt)
+    assert same(made.state_dict(), before)
+
+
+def test_no_number_in_a_masked_slot_changes_nothing() -> None:
+    """A turn that nobody paid is context: whatever its sampler said of it."""
+    given = sequences()
+    assert given[1].logps is not None
+    given[1].logps[1:] = [float("nan"), float("inf")]
+    clean = sequences()
+    by_turn = {("e0", "a", 0): 1.0, ("e0", "a", 1): -0.5, ("e1", "a", 0): 1.0}
+    found = []
+    for raw in (given, clean):
+        kept = [_paid(one, by_turn) for one in raw]
+        assign_advantages(kept, by_turn)
+        found.append(gradients(learner(), kept))
+    assert found[0][1] == found[1][1]
+    assert all(torch.equal(found[0][0][name], found[1][0][name]) for name in found[1][0])
+
+
 # -- whole trainings
 
 SMALL: dict[str, Any] = {
@@ -236,6 +338,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "credit: to_go": {"self_play.credit": {"returns": "to_go"}},
     "credit: none": {"self_play.credit": {"estimator": "none"}},
     "credit: scale": {"self_play.credit": {"scale": "none"}},
+    "importance": {"self_play.learner.importance": {"cap": 1.00001, "floor": 0.99999, "mode": "mask"}},
     "overlong": {
         "self_play.learner.objective.overlong": {"max_len": 1, "cache": 1},
         "self_play.credit.estimator": "none",

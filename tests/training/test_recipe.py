@@ -81,7 +81,7 @@ def test_shipped_recipes_load_and_say_what_they_are(tmp_path: Path) -> None:
         ),
         ("second: debater}", "second: 'fixed:txt=a'}", "4:33: roles.second: 'txt' is not an argument of agent 'fixed'"),
         ("kind: exact", "kind: exakt", "5:15: judge.kind: 'exakt' is not a known judge. Did you mean 'exact'?"),
-        ("{kind: exact}", "{kind: exact, args: {a: 1}}", "5:28: judge.args: 'a' is not an argument of judge 'exact'."),
+        ("{kind: exact}", "{kind: exact, args: {a: 1}}", "5:29: judge.args.a: 'a' is not an argument of judge 'exact'."),
         ("{kind: exact}", "{kind: exact, train: {steps: 1}}", "5:22: judge.train: judge 'exact' cannot be trained"),
         ("{kind: exact}", "{kind: llm, args: {model: smolm2}}", "5:34: judge.args.model: 'smolm2' is neither"),
         ("policies:", "distractors: {train: 2}\npolicies:", "6:1: distractors: judge 'exact' does not tell"),
@@ -330,7 +330,22 @@ def test_a_policy_in_roles_that_earn_nothing_is_a_fault(tmp_path: Path) -> None:
             "same_judge: true\n  judge: {kind: match}",
             "20:3: evaluation.same_judge: it contradicts evaluation.judge: remove one of the two",
         ),
-        ("judge: {kind: match, max_undecidable: 0.1}", "20:24: evaluation.judge.max_undecidable: it stops trainings"),
+        (
+            "judge: {kind: panel, judges: [exact]}",
+            "20:24: evaluation.judge.judges: 'judges' is not a key here.",
+        ),
+        (
+            "judge: {kind: panel, args: {judges: [match, 'biased:acuracy=1']}}",
+            "20:47: evaluation.judge.args.judges[1]: 'judges' of judge 'panel', number 2: 'acuracy' is not an argument",
+        ),
+        (
+            "judge: {kind: rubric, args: {model: smollm2, criteria: [a], temprature: 1}}",
+            "20:63: evaluation.judge.args.temprature: 'temprature' is not an argument of judge 'rubric'.",
+        ),
+        (
+            "judge: {kind: llm, args: {model: smollm2}, train: {prompt: a, lr: -1}}",
+            "20:69: evaluation.judge.train.lr: 'lr' of training a judge 'llm' must be greater than 0",
+        ),
     ],
 )
 def test_the_judge_that_rewards_does_not_report(tmp_path: Path, new: str, expected: str) -> None:
@@ -339,7 +354,8 @@ def test_the_judge_that_rewards_does_not_report(tmp_path: Path, new: str, expect
 
 
 def test_another_judge_or_a_twin_trained_from_another_seed_may_report(tmp_path: Path) -> None:
-    (tmp_path / "r.yaml").write_text(SOUND.replace("same_judge: true", "judge: {kind: match}"))
+    judge = "judge: {kind: match, max_undecidable: 0.1}"
+    (tmp_path / "r.yaml").write_text(SOUND.replace("same_judge: true", judge))
     assert load_recipe(tmp_path / "r.yaml").evaluation.judge is not None
     facts = load_recipe("facts")
     assert facts.evaluation.judge == facts.judge

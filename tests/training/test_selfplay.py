@@ -22,7 +22,8 @@ from arena.training.crediting import paid_turns
 from arena.training.launch import Outcome, launch
 from arena.training.recipe import load_recipe
 from arena.training.policies import PolicyLoader
-from arena.training.selfplay import SelfPlay, metrics_rows
+from arena.training.selfplay import SelfPlay
+from arena.training.study import metrics_rows
 from arena.training.world import World, build_world
 
 SMALL = {

@@ -1,0 +1,101 @@
+"""A recipe with seeds, variants and metrics: all its trainings, side by side, and one table."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from arena.cli.output import print_json, print_table
+from arena.cli.progress import Progress
+from arena.cli.workers import Job, run_jobs
+
+if TYPE_CHECKING:
+    from arena.training.recipe import Recipe
+
+__all__ = ["run_study"]
+
+
+def run_study(
+    recipe: Recipe,
+    source: str,
+    overrides: Sequence[str],
+    folder: Path,
+    seeds: Sequence[int],
+    *,
+    resume: bool,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Train a recipe and its variants with all seeds, each in a process of its own, and print its metrics.
+
+    Args:
+        recipe: loaded.
+        source: what the user called it.
+        overrides: of the user, for all trainings.
+        folder: one folder a training goes into it.
+        seeds: to train with.
+        resume: go on with the trainings that are there.
+        jobs: most at once.
+        as_json: print JSON.
+    """
+    from arena.training.study import MAIN, runs_of, study_metrics
+
+    runs = runs_of(seeds, recipe.variants)
+    options = ["--alone", *(["--resume"] if resume else [])]
+    started = time.perf_counter()
+    work = [
+        Job(
+            run.name,
+            [source, *overrides, *_assignments(run.overrides), "--seed", str(run.seed), *options],
+            folder / run.name,
+        )
+        for run in runs
+    ]
+    with Progress([run.name for run in runs], quiet=as_json) as progress:
+        results = run_jobs(work, at_once=jobs or _cores(recipe.threads), on_event=progress.on_event)
+    metrics = study_metrics(recipe.metrics, seeds, {job.name: job.folder for job in work})
+    seconds = [sum(results[run.name]["seconds"]["total"] for run in runs if run.seed == seed) for seed in seeds]
+    plain = {
+        "recipe": recipe.recipe,
+        "seeds": list(seeds),
+        "metrics": metrics,
+        "seconds": seconds,
+        "elapsed": time.perf_counter() - started,
+        "runs": [{"variant": run.variant, "seed": run.seed, "out": str(folder / run.name)} for run in runs],
+        "main": MAIN,
+    }
+    (folder / "study.json").write_text(json.dumps(plain, indent=2, allow_nan=False) + "\n")
+    if as_json:
+        print_json(plain)
+        return
+    _print(recipe.recipe, seeds, metrics, seconds)
+    typer.echo(f"\n{len(runs)} trainings in {folder}, {plain['elapsed']:.0f} s in all")
+
+
+def _assignments(overrides: Mapping[str, Any]) -> list[str]:
+    """As the command line takes them: values in flow style, which YAML reads."""
+    return [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
+
+
+def _cores(threads: int) -> int:
+    return max(1, len(os.sched_getaffinity(0)) // threads) if hasattr(os, "sched_getaffinity") else 1
+
+
+def _print(
+    name: str, seeds: Sequence[int], metrics: Mapping[str, Sequence[float | None]], seconds: Sequence[float]
+) -> None:
+    typer.echo(f"\n{name}")
+    headers = ["metric", *(f"seed {seed}" for seed in seeds)]
+    rows = [(metric, *map(_shown, values)) for metric, values in metrics.items()]
+    rows.append(("seconds", *(f"{value:.0f}" for value in seconds)))
+    print_table(headers, rows, right=headers[1:])
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
