@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
@@ -71,6 +71,16 @@ class Scores:
     """(N,) exact KL(policy || reference) at the token, if there is a reference."""
 
 
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """Which ids the tokens of a batch were drawn from, where some had to be one of a few."""
+
+    excluded_FV: Tensor
+    """Each form that occurs: True for ids that could not be drawn. The first one excludes nothing."""
+    number_N: Tensor
+    """Form of each token."""
+
+
 @dataclass(slots=True)
 class _Batch:
     """One optimizer step: tensors over the trained tokens (N) of all its sequences."""
@@ -83,8 +93,8 @@ class _Batch:
     rows_N: NDArray[np.int64]
     """Sequence of each token."""
     turns: int
-    allowed: dict[int, tuple[int, ...]]
-    """By token: the ids that it was drawn from, where it had to be one of some."""
+    forms: Forms | None
+    """None where every token was free."""
     old_logps_N: Tensor | None = None
     advantages_N: Tensor | None = None
 
@@ -238,7 +248,7 @@ class Learner:
             NumericalError: the loss or a gradient is not finite; the optimizer has not moved.
         """
         batch = self._batch(_trainable(sequences), "token_mean")
-        batch.temperatures_N, batch.allowed = None, {}
+        batch.temperatures_N, batch.forms = None, None
         return self._step(batch, self._supervised_terms)
 
     def score(self, sequences: Sequence[TrainingSequence], *, reference: bool = True) -> Scores:
@@ -387,8 +397,9 @@ class Learner:
         for sequence in sequences:
             own, left = left[: len(sequence.positions)], left[len(sequence.positions) :]
             sampled = np.asarray(sequence.logps, np.float64)
-            logps_BT = [torch.from_numpy(values)[None] for values in (own, sampled)]
-            weights.append(sampler_weights(*logps_BT, torch.ones_like(logps_BT[0]), **config.model_dump())[0].numpy())
+            own_BT, sampled_BT = (torch.from_numpy(values)[None] for values in (own, sampled))
+            weights_BT = sampler_weights(own_BT, sampled_BT, torch.ones_like(own_BT), **config.model_dump())
+            weights.append(weights_BT[0].numpy())
             advantages = (np.asarray(sequence.advantages, np.float64) * weights[-1]).tolist()
             found.append(replace(sequence, logps=own.tolist(), advantages=advantages))
         return found, float(np.concatenate(weights).mean())
@@ -460,7 +471,7 @@ class Learner:
         tiles = self._tiles(len(hidden_NH))
         exact = reference_NH is not None and self.config.kl.estimator == "exact"
         # Each step that needs the chosen tokens' log-probs only goes without a second pass over the logits.
-        plain = type(self._head) is nn.Linear and self._head.bias is None and not batch.allowed
+        plain = type(self._head) is nn.Linear and self._head.bias is None and batch.forms is None
         if len(tiles) > 1 and plain and not exact:
             found = self._fused_terms(batch, part, hidden_NH, reference_NH)
         elif len(tiles) == 1:
@@ -527,7 +538,11 @@ class Learner:
         """(R, V) log-probs of some trained tokens of a pack, from number ``begin`` on."""
         end = begin + len(hidden_RH)
         heat_N = None if batch.temperatures_N is None else batch.temperatures_N[part.tokens_N[begin:end]]
-        return _rows(self._head, hidden_RH, heat_N, _allowed(batch, part, begin, end))
+        excluded_RV = None
+        if batch.forms is not None:
+            tokens_R = torch.from_numpy(part.tokens_N[begin:end]).to(self._device)
+            excluded_RV = batch.forms.excluded_FV[batch.forms.number_N[tokens_R]]
+        return _rows(self._head, hidden_RH, heat_N, excluded_RV)
 
     @contextmanager
     def _evaluation(self) -> Iterator[None]:
@@ -610,12 +625,6 @@ class Learner:
         )
         temperatures = np.repeat([sequence.temperature for sequence in sequences], counts_S)
         targets = [sequence.ids[at] for sequence in sequences for at in sequence.positions]
-        starts = np.cumsum(counts_S) - counts_S
-        allowed = {
-            int(start) + number: ids
-            for start, sequence in zip(starts, sequences, strict=True)
-            for number, ids in sequence.allowed.items()
-        }
         return _Batch(
             packs=packs,
             targets_N=torch.tensor(targets, device=self._device),
@@ -623,8 +632,22 @@ class Learner:
             weights_N=weights_ST[torch.from_numpy(mask_ST)].to(self._device),
             rows_N=np.repeat(np.arange(len(sequences)), counts_S),
             turns=sum(sequence.turn_count() for sequence in sequences),
-            allowed=allowed,
+            forms=self._forms(sequences, counts_S),
         )
+
+    def _forms(self, sequences: Sequence[TrainingSequence], counts_S: NDArray[np.int64]) -> Forms | None:
+        numbers: dict[tuple[int, ...], int] = {}
+        number_N = np.zeros(int(counts_S.sum()), np.int64)
+        for start, sequence in zip(np.cumsum(counts_S) - counts_S, sequences, strict=True):
+            for number, ids in sequence.allowed.items():
+                number_N[start + number] = numbers.setdefault(ids, len(numbers) + 1)
+        if not numbers:
+            return None
+        excluded_FV = torch.zeros(len(numbers) + 1, self._head.weight.shape[0], dtype=torch.bool)
+        for ids, number in numbers.items():
+            excluded_FV[number] = True
+            excluded_FV[number, list(ids)] = False
+        return Forms(excluded_FV.to(self._device), torch.from_numpy(number_N).to(self._device))
 
     def _layout(self, batch: _Batch, part: Pack) -> tuple[Tensor, Tensor]:
         """(B, T) places of a pack's tokens by sequence, and which of them are real."""
@@ -643,34 +666,16 @@ def _clips(config: ObjectiveConfig) -> dict[str, Any]:
     return {name: getattr(config, name) for name in ("clip_low", "clip_high", "level", "dual_clip")}
 
 
-def _rows(
-    head: nn.Module, hidden_NH: Tensor, temperatures_N: Tensor | None, allowed: Mapping[int, tuple[int, ...]]
-) -> Tensor:
-    """(N, V) log-probs as the sampler had them: at its temperature, over the ids that it drew from; float32 or better.
-
-    Args:
-        allowed: row -> the only ids that could be drawn; rows that are not named are free.
-    """
+def _rows(head: nn.Module, hidden_NH: Tensor, temperatures_N: Tensor | None, excluded_NV: Tensor | None) -> Tensor:
+    """(N, V) log-probs as the sampler had them: at its temperature, over the ids that it drew from; in float32 or 64."""
     logits_NV: Tensor = head(hidden_NH)
     if logits_NV.dtype in (torch.float16, torch.bfloat16):
         logits_NV = logits_NV.float()
     if temperatures_N is not None:
         logits_NV = logits_NV / temperatures_N[:, None].to(logits_NV.dtype)
-    if allowed:
-        excluded_NV = torch.zeros_like(logits_NV, dtype=torch.bool)
-        for row, ids in allowed.items():
-            excluded_NV[row] = True
-            excluded_NV[row, list(ids)] = False
+    if excluded_NV is not None:
         logits_NV = logits_NV.masked_fill(excluded_NV, -math.inf)
     return torch.log_softmax(logits_NV, -1)
-
-
-def _allowed(batch: _Batch, part: Pack, begin: int, end: int) -> dict[int, tuple[int, ...]]:
-    """The constraints of some rows of a pack, by row."""
-    if not batch.allowed:
-        return {}
-    tokens = part.tokens_N[begin:end].tolist()
-    return {row: batch.allowed[token] for row, token in enumerate(tokens) if token in batch.allowed}
 
 
 def _trainable(sequences: Sequence[TrainingSequence]) -> list[TrainingSequence]:

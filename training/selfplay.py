@@ -25,6 +25,7 @@ import numpy as np
 
 from arena.agents.policy import Policy
 from arena.engine import AnyAgent, Engine, Plan
+from arena.games import game_sampler
 from arena.protocols import load_protocol
 from arena.protocols.errors import BackendError, ConfigError, UndecidedError
 from arena.protocols.records import Episode, Task
@@ -141,6 +142,11 @@ class SelfPlay:
             for name, probe in self.config.probes.items()
         }
         self.alarms = Alarms(self.config.alarms)
+        others = [*self.fixed.values(), *(agent for member in anchors for agent in member.agents.values())]
+        self.sampler = game_sampler(
+            self.protocol, [*self.agents.values(), *others], seed=derive_seed(world.seed, "rollout")
+        )
+        """Plays a small game as the engine would, at the cost of its draws; None for other protocols."""
         self.step = 0
         """Optimizer steps taken, over all generations."""
         self.generations: list[Generation] = []
@@ -235,16 +241,23 @@ class SelfPlay:
         rng = np.random.default_rng(derive_seed(seed, "tasks", step))
         chosen = rng.choice(len(self.tasks), size=config.tasks, replace=len(self.tasks) < config.tasks)
         flips = rng.integers(0, 2, size=config.tasks)
+        lineups: dict[Any, dict[str, AnyAgent]] = {}  # who sits alike is asked together
         plans = []
         for group, (index, flip) in enumerate(zip(chosen, flips, strict=True)):
             task = self.tasks[int(index)]
             sides = sides_drawn(task, bool(flip))
-            lineup = self._lineup(matchups[group])
+            matchup = matchups[group]
+            key = (matchup.side, None if matchup.member is None else matchup.member.name)
+            if key not in lineups:
+                lineups[key] = self._lineup(matchup)
+            lineup = lineups[key]
             plans += [Plan(f"{step}/{group}/{sample}", task, lineup, sides) for sample in range(config.group)]
+        groups = [group for group in range(config.tasks) for _ in range(config.group)]
+        if self.sampler is not None:
+            return Played(self.sampler.play(plans), groups, matchups)
         engine = Engine(
             self.protocol, self.world.judge, seed=derive_seed(seed, "rollout"), judging=False, concurrency=len(plans)
         )
-        groups = [group for group in range(config.tasks) for _ in range(config.group)]
         return Played(engine.play(plans), groups, matchups)
 
     def _lineup(self, matchup: Matchup) -> dict[str, AnyAgent]:
@@ -268,7 +281,11 @@ class SelfPlay:
         number = self.step // config.steps + 1
         self._refer(learners)
         played = self.rollouts(self.step)
-        payoffs = pay(self.protocol, self.world.judge, played.episodes, self.by_id)
+        payoffs = (
+            pay(self.protocol, self.world.judge, played.episodes, self.by_id)
+            if self.sampler is None
+            else self.sampler.pay(played.episodes)
+        )
         self._score(played, payoffs)
         done = time.perf_counter()
         facts = self._facts(played, payoffs)
