@@ -667,7 +667,7 @@ def _clips(config: ObjectiveConfig) -> dict[str, Any]:
 
 
 def _rows(head: nn.Module, hidden_NH: Tensor, temperatures_N: Tensor | None, excluded_NV: Tensor | None) -> Tensor:
-    """(N, V) log-probs as the sampler had them: at its temperature, over the ids that it drew from; in float32 or 64."""
+    """(N, V) log-probs as the sampler had them: at its temperature, over the ids that it drew from; float32 or 64."""
     logits_NV: Tensor = head(hidden_NH)
     if logits_NV.dtype in (torch.float16, torch.bfloat16):
         logits_NV = logits_NV.float()

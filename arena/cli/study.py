@@ -28,7 +28,7 @@ def run_study(
     folder: Path,
     seeds: Sequence[int],
     *,
-    resume: bool,
+    options: Sequence[str],
     jobs: int | None,
     as_json: bool,
 ) -> None:
@@ -40,19 +40,18 @@ def run_study(
         overrides: of the user, for all trainings.
         folder: one folder a training goes into it.
         seeds: to train with.
-        resume: go on with the trainings that are there.
+        options: of each training, such as ``--resume``.
         jobs: most at once.
         as_json: print JSON.
     """
     from arena.training.study import MAIN, runs_of, study_metrics
 
     runs = runs_of(seeds, recipe.variants)
-    options = ["--alone", *(["--resume"] if resume else [])]
     started = time.perf_counter()
     work = [
         Job(
             run.name,
-            [source, *overrides, *_assignments(run.overrides), "--seed", str(run.seed), *options],
+            [source, *overrides, *_assignments(run.overrides), "--alone", "--seed", str(run.seed), *options],
             folder / run.name,
         )
         for run in runs

@@ -33,6 +33,9 @@ def command(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Most trainings at once; as many as CPU cores if absent.")
     ] = None,
+    track: Annotated[
+        list[str] | None, typer.Option(help="Send metrics on: tensorboard, wandb:project=NAME or trackio.")
+    ] = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="The recipe as it stands, without its variants and metrics.")
     ] = False,
@@ -45,7 +48,10 @@ def command(
 ) -> None:
     """Train as RECIPE says: policies by self-play, measured by generation, or a judge, measured before and after."""
     from arena.training.judge_recipes import JudgeTraining, load_any_recipe
+    from arena.training.trackers import TRACKERS, tracked
 
+    for spec in track or ():
+        TRACKERS.check(spec, ("folder", "name"))
     loaded = load_any_recipe(recipe, overrides or ())
     if seed is not None and seeds is not None:
         raise ConfigError("--seed and --seeds: give one of them")
@@ -61,18 +67,22 @@ def command(
             raise ConfigError("--control and --events are for one training: add --alone, which leaves the variants out")
         from arena.cli.study import run_study
 
-        run_study(loaded, recipe, overrides or (), folder, chosen, resume=resume, jobs=jobs, as_json=json_)
+        options = [*(["--resume"] if resume else []), *(part for spec in track or () for part in ("--track", spec))]
+        run_study(loaded, recipe, overrides or (), folder, chosen, options=options, jobs=jobs, as_json=json_)
         return
     plain: list[dict[str, Any]] = []
     for number in chosen:
         where = folder if len(chosen) == 1 else folder / f"seed{number}"
-        with Progress([loaded.recipe], events=events, quiet=json_) as progress:
+        with (
+            Progress([loaded.recipe], events=events, quiet=json_) as progress,
+            tracked(lambda event: progress.on_event(loaded.recipe, event), track or (), where, where.name) as on_event,
+        ):
             outcome = _launch(
                 loaded,
                 where,
                 seed=number,
                 created=now(),
-                on_event=lambda event: progress.on_event(loaded.recipe, event),
+                on_event=on_event,
                 resume=resume,
                 control=control,
             )
