@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from arena.protocols.errors import ConfigError, NumericalError, ResumeError
 from arena.training.kl_control import KLController
@@ -130,13 +131,13 @@ class Learner:
         self._head = base.get_output_embeddings()
         self._device = next(iter(self.parameters.values())).device
         self._trees = self._probe()
-        self._optimizer = torch.optim.AdamW(
-            list(self.parameters.values()),
-            lr=config.lr,
-            betas=config.betas,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
+        self._optimizer = _optimizer(list(self.parameters.values()), config)
+        if config.checkpointing:
+            if not getattr(base, "supports_gradient_checkpointing", False):
+                raise ConfigError(f"{type(base).__name__} cannot compute activations again: set checkpointing to false")
+            # The name changed within transformers 5.
+            enable = getattr(base, "activation_checkpointing_enable", None) or base.gradient_checkpointing_enable
+            enable({"use_reentrant": False})
         self._random = np.random.default_rng(seed)
         kl = self.config.kl
         self.kl_control = KLController(
@@ -548,6 +549,10 @@ class Learner:
     def _evaluation(self) -> Iterator[None]:
         training = self.network.training
         self.network.eval()
+        if self.config.checkpointing:
+            for module in self.network.modules():
+                # A layer asks its own flag; what is inside of it, dropout among it, stays in evaluation mode.
+                module.training = isinstance(module, GradientCheckpointingLayer)
         if self.adapter is not None and self.network.active_adapter != self.adapter:
             self.network.set_adapter(self.adapter)
         try:
@@ -660,6 +665,23 @@ class Learner:
         index_BT = np.zeros(mask_BT.shape, np.int64)
         index_BT[mask_BT] = np.arange(count)
         return torch.from_numpy(index_BT).to(self._device), torch.from_numpy(mask_BT).to(self._device)
+
+
+def _optimizer(parameters: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
+    """The optimizer that a configuration asks for.
+
+    Raises:
+        ConfigError: its library is missing.
+    """
+    options: dict[str, Any] = {"lr": config.lr, "betas": config.betas, "weight_decay": config.weight_decay}
+    if config.optimizer == "adamw":
+        return torch.optim.AdamW(parameters, fused=True, **options)
+    try:
+        from bitsandbytes.optim import AdamW8bit
+    except ImportError as error:
+        raise ConfigError("optimizer adamw_8bit needs the package: pip install bitsandbytes") from error
+    found: torch.optim.Optimizer = AdamW8bit(parameters, **options)
+    return found
 
 
 def _clips(config: ObjectiveConfig) -> dict[str, Any]:

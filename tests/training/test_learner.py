@@ -493,3 +493,89 @@ def test_constrained_tokens_have_the_distribution_over_what_was_allowed():
     assert scores.kl[3] == pytest.approx(float((p.exp() * (p - q)).sum()), abs=1e-9)
     made.update([free, bound])
     assert all(torch.isfinite(weight).all() for weight in made.parameters.values())
+
+
+def test_checkpointing_changes_memory_and_no_gradient():
+    made = [learner(network(dropout=0.5), checkpointing=checkpointing) for checkpointing in (False, True)]
+    kept = []
+    for each in made:
+        sequences = debates()
+        scores = each.score(sequences).logps.tolist()
+        for sequence in sequences:
+            sequence.logps, scores = scores[: len(sequence.positions)], scores[len(sequence.positions) :]
+            sequence.advantages = [1.0] * len(sequence.positions)
+        metrics = each.update(sequences)
+        assert metrics["ratio_max"] == pytest.approx(1.0, abs=1e-9)
+        kept.append((metrics["grad_norm"], [p.detach().clone() for p in each.parameters.values()]))
+    assert kept[0][0] == pytest.approx(kept[1][0], rel=1e-12)
+    assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(kept[0][1], kept[1][1], strict=True))
+    layers = [m for m in made[1].network.modules() if type(m).__name__ == "LlamaDecoderLayer"]
+    assert layers
+    assert all(layer.gradient_checkpointing for layer in layers)
+
+
+def two_adapters():
+    net = get_peft_model(network(), LoraConfig(r=2, target_modules=["q_proj", "v_proj"]), adapter_name="first")
+    net.add_adapter("second", LoraConfig(r=2, target_modules=["q_proj", "v_proj"]))
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(1)
+        for name, parameter in net.named_parameters():
+            if "lora_" in name:
+                parameter.copy_(torch.randn_like(parameter) / 4)
+    return net
+
+
+def test_adapters_of_one_base_are_trained_apart_and_the_base_never():
+    net = two_adapters()
+    before = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
+    config = LearnerConfig(clip_norm=None, kl=KLConfig(beta=0.3))
+    learners = {a: Learner(SimpleNamespace(network=net), config, seed=0, adapter=a) for a in ("first", "second")}
+    for name, each in learners.items():
+        assert all(f".{name}." in parameter for parameter in each.parameters)
+        each.set_reference()
+        each.remember("start")
+    for adapter, each in learners.items():
+        net.set_adapter("second" if adapter == "first" else "first")  # whoever spoke last
+        sequences = debates()
+        scores = each.score(sequences).logps.tolist()
+        for sequence in sequences:
+            sequence.logps, scores = scores[: len(sequence.positions)], scores[len(sequence.positions) :]
+            sequence.advantages = [1.0] * len(sequence.positions)
+        metrics = each.update(sequences)
+        assert metrics["ratio_max"] == pytest.approx(1.0, abs=1e-9)
+        changed = {n for n, p in net.named_parameters() if not torch.equal(p, before[n])}
+        assert changed
+        assert all(f".{adapter}." in name for name in changed)
+        assert each.kl_to("start", sequences) > 0
+        before = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
+
+
+def test_moments_in_eight_bits_go_on_after_a_resume():
+    pytest.importorskip("bitsandbytes")
+
+    def made():
+        config = LlamaConfig(
+            vocab_size=64, hidden_size=128, intermediate_size=128, num_hidden_layers=1, num_attention_heads=2
+        )
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            net = LlamaForCausalLM(config)
+        return Learner(SimpleNamespace(network=net), OptimizerConfig(optimizer="adamw_8bit", lr=1e-2), seed=0)
+
+    def teach(each, steps):
+        shown = TrainingSequence([1, 2, 3, 4], [2, 3], None, [0, 0], "a", "e", 2)
+        return [each.sft([shown])["loss"] for _ in range(steps)]
+
+    whole = made()
+    losses = teach(whole, 6)
+    assert losses[-1] < losses[0]
+    moments = [v for state in whole._optimizer.state.values() for v in state.values() if torch.is_tensor(v)]
+    assert any(moment.dtype == torch.uint8 for moment in moments)
+    first, second = made(), made()
+    teach(first, 3)
+    buffer = io.BytesIO()
+    torch.save(first.state_dict(), buffer)
+    buffer.seek(0)
+    second.load_state_dict(torch.load(buffer, weights_only=True))
+    assert teach(second, 3) == losses[3:]
+    assert all(torch.equal(a, b) for a, b in zip(second.parameters.values(), whole.parameters.values(), strict=True))
