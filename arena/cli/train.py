@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arena.cli.output import AsJson, new_folder, now, print_json
+from arena.cli.output import AsJson, new_folder, now, print_json, print_table
 from arena.cli.progress import Progress, print_judge, print_outcome
 from arena.protocols.errors import ConfigError
 
@@ -36,6 +36,9 @@ def command(
     track: Annotated[
         list[str] | None, typer.Option(help="Send metrics on: tensorboard, wandb:project=NAME or trackio.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and tell what it will take; train nothing.")
+    ] = False,
     alone: Annotated[
         bool, typer.Option("--alone", help="The recipe as it stands, without its variants and metrics.")
     ] = False,
@@ -57,6 +60,11 @@ def command(
         raise ConfigError("--seed and --seeds: give one of them")
     if control and isinstance(loaded, JudgeTraining):
         raise ConfigError(f"--control is for self-play, and recipe '{loaded.recipe}' trains a judge: leave it out")
+    if dry_run:
+        if isinstance(loaded, JudgeTraining):
+            raise ConfigError("--dry-run is for self-play; `arena validate` checks the recipe of a judge")
+        _plan(loaded, json_)
+        return
     own = [0] if isinstance(loaded, JudgeTraining) else loaded.seeds
     chosen = [seed] if seed is not None else own if seeds is None else _numbers(seeds)
     folder = out or new_folder(loaded.recipe)
@@ -93,6 +101,32 @@ def command(
         typer.echo(json.dumps({"event": "done", "results": plain}))
     elif json_:
         print_json(plain[0] if len(plain) == 1 else {"recipe": loaded.recipe, "seeds": chosen, "runs": plain})
+
+
+def _plan(recipe: Recipe, as_json: bool) -> None:
+    """What a training will take."""
+    from arena.training.plan import plan_training
+
+    plan = plan_training(recipe)
+    if as_json:
+        print_json({"recipe": recipe.recipe, **plan.plain()})
+        return
+    rows: list[tuple[str, Any]] = [
+        ("trainings", plan.trainings),
+        ("optimizer steps of each", plan.steps),
+        ("episodes", plan.episodes),
+        ("turns of policies in an episode", "depends on what is said" if plan.turns is None else plan.turns),
+        ("most sampled tokens a step", "depends on what is said" if plan.tokens_a_step is None else plan.tokens_a_step),
+        ("most sampled tokens", "depends on what is said" if plan.tokens is None else plan.tokens),
+        ("frozen members in memory", plan.members),
+        ("weights, gradients, moments, references", f"{plan.megabytes:,.1f} MB, and activations"),
+    ]
+    for name, policy in plan.policies.items():
+        roles = ", ".join(policy.roles) or "no role of the trained protocol"
+        rows.append(
+            (f"policy {name}", f"{policy.trained:,} of {policy.parameters:,} parameters trained; plays {roles}")
+        )
+    print_table([recipe.recipe, "plan"], [(what, str(value)) for what, value in rows])
 
 
 def _launch(recipe: Recipe | JudgeTraining, out: Path, *, control: bool, **options: Any) -> dict[str, Any]:
