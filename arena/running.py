@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from arena.judges import JUDGES
 from arena.judges.types import AnyJudge
 from arena.judging import deciding_nodes
 from arena.passes import PassRate, pass_rates
+from arena.playing import play_stored
 from arena.protocols import Budget, Protocol, load_protocol, restore_protocol, sources_of
 from arena.protocols.errors import ConfigError, StoreError, suggest
 from arena.protocols.records import Episode, Task, Turn, VerdictStatus
@@ -26,7 +26,7 @@ from arena.statistics import Interval, clustered_proportion
 from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
 from arena.transcripts import Listener
-from arena.undecided import MOST_UNDECIDED, Undecided, UndecidedLimit, verdicts_of
+from arena.undecided import MOST_UNDECIDED, Undecided, UndecidedLimit
 
 __all__ = [
     "Accuracy",
@@ -40,6 +40,7 @@ __all__ = [
     "judges_of",
     "lineup_of",
     "play_stored",
+    "played_games",
     "record_protocol",
     "record_tasks",
     "run_episodes",
@@ -112,7 +113,8 @@ class RunSummary:
     """What was given to the run and is of no use in it."""
     usage: Sequence[Usage]
     """What was used of models that are paid for or whose answers are kept, one entry a model."""
-    out: Path
+    out: str
+    """Run directory, or the URL of the database without its password."""
 
 
 def exchanged(sides: tuple[int, ...]) -> tuple[int, ...]:
@@ -133,45 +135,6 @@ def balanced_plans(
     return plans
 
 
-def play_stored(
-    engine: Engine,
-    plans: Sequence[Plan],
-    run: RunHandle,
-    stage: str,
-    on_batch: Callable[[list[Episode]], None] | None = None,
-    limit: UndecidedLimit | None = None,
-) -> list[Episode]:
-    """Play what is not in the store yet, and store it as it finishes.
-
-    Args:
-        engine: plays.
-        plans: all that the stage consists of.
-        run: where episodes are stored.
-        stage: under which name.
-        on_batch: called with the episodes that finished together.
-        limit: no more is played once too many verdicts, stored ones among them, cannot be used.
-
-    Returns:
-        All episodes of the stage in the order of the plans, without those that a budget of the engine or the limit left
-        unplayed.
-    """
-    done = run.finished(stage)
-    if limit is not None and done:
-        limit.add(verdicts_of(run.episodes(stage)))
-    left = [plan for plan in plans if plan.key not in done]
-    with run.writer(stage) as write, closing(engine.stream(left)) as batches:
-        for batch in batches if limit is None or not limit.passed else ():
-            write(batch)
-            if on_batch is not None:
-                on_batch(batch)
-            if limit is not None:
-                limit.add(verdicts_of(batch))
-                if limit.passed:
-                    break
-    stored = {episode.key: episode for episode in run.episodes(stage)}
-    return [stored[plan.key] for plan in plans if plan.key in stored]
-
-
 def record_tasks(run: RunHandle, tasks: Iterable[Task]) -> None:
     """Keep the tasks beside the games, for reports and for judging again."""
     rows = {task.id: {"fields": dict(task.fields), "label": task.label, "group": task.group} for task in tasks}
@@ -183,16 +146,34 @@ def record_protocol(run: RunHandle, protocol: Protocol) -> None:
     run.record("protocol", 0, sources_of(protocol))
 
 
-def stored_protocol(run: RunHandle) -> Protocol:
-    """What `record_protocol` kept, compiled.
+def stored_protocol(run: RunHandle, step: int = 0) -> Protocol:
+    """What `record_protocol` kept, compiled; ``step`` is the number of the protocol where a run has several.
 
     Raises:
         UserError: nothing was kept, or it is no protocol any more.
     """
-    sources = run.series("protocol").get(0)
+    sources = run.series("protocol").get(step)
     if sources is None:
         raise StoreError(f"{run.store.where} holds no protocol")
     return restore_protocol(sources)
+
+
+def played_games(run: RunHandle) -> list[Episode]:
+    """The episodes under the protocol that `stored_protocol` gives: all of a run; of a tournament those that are rated,
+    and none of its arms, which have protocols of their own.
+
+    Raises:
+        ConfigError: the tournament has several protocols.
+    """
+    if run.kind != "tournament":
+        return list(run.episodes())
+    if len(run.series("protocol")) > 1:
+        raise ConfigError(
+            f"{run.store.where} holds games of several protocols, which are not judged again as one: name further "
+            "judges under 'judges' of the tournament file, and go on by --resume"
+        )
+    stages = [stage for stage in run.stages() if stage.split("/")[0] == "tournament"]
+    return [episode for stage in stages for episode in run.episodes(stage)]
 
 
 def fingerprint_tasks(tasks: Iterable[Task]) -> str:
@@ -312,7 +293,7 @@ def _by_seat(
 
 def run_episodes(
     config: RunConfig,
-    out: Path,
+    out: str | Path,
     *,
     created: str,
     resume: bool = False,
@@ -330,11 +311,12 @@ def run_episodes(
 
     Args:
         config: what to run; a resumed run must have the same, but for what `Registry.identity` leaves out of specs.
-        out: run directory.
+        out: run directory, or the URL of a database, where several processes may share the run.
         created: time stamp to store with the run.
         resume: go on with a run that is there.
         concurrency: most episodes in flight; one where a person takes part, who cannot be in two of them.
-        budget: of the run. Turns and tokens that are stored already count; seconds are those of this call.
+        budget: of the run. Turns and tokens that are stored already count; seconds are those of this call. Of processes
+            that share the run each may spend what was left when it began.
         max_undecidable: the run stops when a larger share of its verdicts, stored ones among them, cannot be used.
         on_start: called with (episodes in the run, episodes already stored).
         on_turn: called after each turn.
@@ -371,7 +353,7 @@ def run_episodes(
         "judge_fingerprint": sorted({judge.name for judge in judges.values()}),
     }
     with Store.open(out) as store:
-        run = store.begin("run", identity, created=created, resume=resume)
+        run = store.begin("run", identity, created=created, resume=resume, share=True)
         engine = Engine(
             protocol,
             bench,
@@ -405,7 +387,7 @@ def run_episodes(
         undecided=undecided,
         notes=_notes(protocol, config),
         usage=used_by([*lineup.values(), *judges.values()]),
-        out=out,
+        out=store.where,
     )
 
 

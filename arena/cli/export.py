@@ -15,7 +15,7 @@ __all__ = ["command"]
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Run directory, or a database URL.")],
     stage: Annotated[
         str | None, typer.Option("--stage", help="Only this part of the run; a wrong name lists what there is.")
     ] = None,
@@ -30,7 +30,7 @@ def command(
         run = store.run()
         stages = run.stages()
         if stage is not None and stage not in stages:
-            raise ConfigError(f"{folder} has no stage '{stage}'. There is: {', '.join(stages) or 'none'}.")
+            raise ConfigError(f"{store.where} has no stage '{stage}'. There is: {', '.join(stages) or 'none'}.")
         if out is None:
             for line in run.lines(stage):
                 sys.stdout.write(line + "\n")

@@ -106,17 +106,19 @@ def print_ratings(ratings: Sequence[Mapping[str, Any]], note: str) -> None:
         return "?" if value is None or not math.isfinite(value) else f"{value:+.0f}"
 
     counts = ["games", "wins", "ties", "losses"]
+    ranked = any(row.get("rank_high") for row in ratings)  # runs of older versions know no ranks
     rows = [
         [
             row["name"],
             points(row["elo"]),
             f"{points(row['low'])} .. {points(row['high'])}",
+            *([f"{row['rank_low']} .. {row['rank_high']}"] if ranked else []),
             *(row[name] for name in counts),
         ]
         for row in ratings
     ]
     if rows:
-        headers = ["agent", "Elo", "95 % interval", *counts]
+        headers = ["agent", "Elo", "95 % interval", *(["ranks"] if ranked else []), *counts]
         print_table(headers, rows, right=headers[1:])
     if note:
         typer.echo(f"note: {note}")
@@ -137,7 +139,7 @@ def undecided_rows(undecided: Undecided) -> list[tuple[str, str]]:
     return [("undecided", str(undecided))] if undecided.verdicts else []
 
 
-def refuse_undecided(undecided: Undecided, what: str, missing: int, out: Path) -> None:
+def refuse_undecided(undecided: Undecided, what: str, missing: int, out: str | Path) -> None:
     """End a verb whose work was stopped for undecidable verdicts; ``out`` holds what was played.
 
     Raises:

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from arena.running import RunSummary
     from arena.transcripts import Listener
 
-__all__ = ["RunFile", "command"]
+__all__ = ["RunFile", "beside", "command"]
+
+_LEFT = "cancelled"
+"""How the reason begins why a run was stopped by a person who left, be it at the terminal or behind a server."""
 
 
 class RunFile(BaseModel):
@@ -86,7 +89,10 @@ def command(
     n: Annotated[int | None, typer.Option("--n", min=1, help="Most tasks; all if absent.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Root of all random streams.  [default: 0]")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Run directory; a new one in arena-runs/ if absent.")
+        str | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Run directory, or a database URL; a new directory in arena-runs/ if absent."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is in --out.")] = False,
     params: SetParams = None,
@@ -177,12 +183,15 @@ def command(
         )
     if as_json:
         usage = [each.plain() for each in summary.usage]
-        print_json({**asdict(summary), "usage": usage, "out": str(summary.out)})
+        print_json({**asdict(summary), "usage": usage})
     else:
         for text in transcripts:
             typer.echo(text)
         _show(summary)
     refuse_undecided(summary.undecided, "run", summary.missing, summary.out)
+    if summary.stopped.startswith(_LEFT):
+        typer.echo(f"\n{_stopped(summary)} --resume --out {summary.out}.", err=True)
+        raise typer.Exit(1)
     if summary.episodes and summary.failed == summary.episodes:
         raise typer.Exit(1)
 
@@ -209,8 +218,12 @@ def _read(path: Path | None) -> RunFile:
         return RunFile()
     from arena.protocols import read_document, validate_model
 
-    file = validate_model(read_document(path), RunFile)
-    beside = {
+    return beside(validate_model(read_document(path), RunFile), path)
+
+
+def beside(file: RunFile, path: Path) -> RunFile:
+    """The options with files that they name counted from the folder of ``path``, where they stand."""
+    named = {
         name: str(path.parent / value)
         for name, value, endings in (
             ("protocol", file.protocol, (".yaml", ".yml")),
@@ -218,7 +231,7 @@ def _read(path: Path | None) -> RunFile:
         )
         if value is not None and value.endswith(endings)
     }
-    return file.model_copy(update=beside)
+    return file.model_copy(update=named)
 
 
 def _lineup(items: list[str] | None) -> Mapping[str, str]:
@@ -252,6 +265,10 @@ def _seats(judge: str | Mapping[str, str] | None) -> Mapping[str, str]:
     return {"*": judge} if isinstance(judge, str) else judge or {}
 
 
+def _stopped(summary: RunSummary) -> str:
+    return f"The run was stopped ({summary.stopped}) with {summary.missing} of its episodes unplayed. Go on by"
+
+
 def _show(summary: RunSummary) -> None:
     rows = [
         ("episodes", f"{summary.episodes}" + (f", {summary.failed} of them failed" if summary.failed else "")),
@@ -266,15 +283,11 @@ def _show(summary: RunSummary) -> None:
         rows.append(("stopped by", ", ".join(f"{reason}: {count}" for reason, count in summary.stops.items())))
     rows += [(f"won by {role}", f"{count}") for role, count in summary.wins.items()]
     typer.echo("")
-    print_table(["run", str(summary.out)], rows)
+    print_table(["run", summary.out], rows)
     for note in summary.notes:
         typer.echo(f"note: {note}")
     for usage in summary.usage:
         typer.echo(str(usage))
-    if summary.stopped:
-        typer.echo(
-            f"\nThe run was stopped ({summary.stopped}) with {summary.missing} of its episodes unplayed. "
-            f"Go on by --resume --out {summary.out}"
-            + ("." if summary.stopped.startswith("cancelled") else " and a larger budget.")
-        )
+    if summary.stopped and not summary.stopped.startswith(_LEFT):
+        typer.echo(f"\n{_stopped(summary)} --resume --out {summary.out} and a larger budget.")
     typer.echo(f"\narena report {summary.out}    arena export {summary.out}")

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 from arena.agents.types import Act, AsyncAgent
 from arena.engine.requests import Rate, Request, Run, Say
-from arena.judges.asking import FAULTS, check_verdict, failed_verdict
+from arena.judges.asking import FAULTS, checked, failed_verdict
 from arena.judges.types import AsyncJudge
 from arena.protocols.errors import BackendError
 from arena.protocols.records import TurnStatus, Verdict
@@ -147,8 +147,7 @@ class Afar:
             if _is_cancelled():
                 raise
             return failed_verdict(judge, error)
-        check_verdict(judge, request.view, verdict)
-        return verdict
+        return checked(judge, request.view, verdict)
 
     def _executor(self) -> ThreadPoolExecutor:
         if self._threads is None:

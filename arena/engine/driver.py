@@ -69,7 +69,6 @@ class Driver:
         self._runs: list[Run] = []
         self._finished: list[Episode] = []
         self._afar: Afar | None = None
-        self._started = house.clock()
         self.stopped = ""
         """Which budget of the run was spent before all was played, or why an agent or judge gave up."""
 
@@ -161,7 +160,7 @@ class Driver:
             return "turns budget"
         if budget.tokens is not None and house.tokens >= budget.tokens:
             return "tokens budget"
-        if budget.seconds is not None and house.clock() - self._started >= budget.seconds:
+        if budget.seconds is not None and house.clock() - house.began >= budget.seconds:
             return "seconds budget"
         return ""
 
@@ -255,7 +254,7 @@ class Driver:
     def seconds_left(self) -> float | None:
         """Of the run's budget."""
         seconds = self._budget.seconds
-        return None if seconds is None else seconds - (self._house.clock() - self._started)
+        return None if seconds is None else seconds - (self._house.clock() - self._house.began)
 
     def look_at_clock(self) -> None:
         """Stop if the time of the run is over."""

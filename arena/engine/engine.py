@@ -65,14 +65,19 @@ class Engine:
         done = {episode.key: episode for batch in self.stream(plans) for episode in batch}
         return [done[plan.key] for plan in plans if plan.key in done]
 
-    def stream(self, plans: Iterable[Plan]) -> Generator[list[Episode], None, None]:
+    def stream(self, plans: Iterable[Plan], *, go_on: bool = False) -> Generator[list[Episode], None, None]:
         """Play plans; yields the episodes that finished together, as they finish. Closing it drops those in flight.
+
+        Args:
+            plans: taken as there is room for them.
+            go_on: with what the last call left of the budget.
 
         Raises:
             ConfigError: a plan whose lineup or task does not fit the protocol, or a key that came before.
         """
         house = self._house
-        house.begin_run()
+        if not go_on:
+            house.begin_run()
         self.stopped = ""
         driver = Driver(house, plans, self.concurrency, self.budget, self.on_turn)
         yield from driver.run()

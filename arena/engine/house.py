@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from arena.agents.types import Message
@@ -12,7 +12,7 @@ from arena.engine.tables import Table
 from arena.judges.types import AnyJudge
 from arena.judging import Bench
 from arena.protocols import Node, Protocol, Role, Scope
-from arena.protocols.errors import ConfigError
+from arena.protocols.errors import ConfigError, suggest
 from arena.protocols.programs import CHECKS, Check, Tool
 from arena.protocols.records import Task
 from arena.seeds import Seeds
@@ -30,6 +30,7 @@ class Station:
         "check",
         "combines",
         "constants",
+        "given_named",
         "home",
         "message",
         "named",
@@ -75,6 +76,9 @@ class Station:
         self.rendered: dict[tuple[str, int], tuple[Message, ...]] = {}
         self.say_named: dict[str, Named] = house.names.of(self.scope, node.say.names) if node.say else {}
         """Nodes that ``say`` names."""
+        given = frozenset().union(*(template.names for template in node.given))
+        self.given_named: dict[str, Named] = house.names.of(self.scope, given)
+        """Nodes whose turns a program is given beside the one that it is about."""
         self.message = node.message or house.protocol.message
         self.told = tuple(self.message.names & {"answer", "cue", "round"})
         """Names in the message beside role and text."""
@@ -88,6 +92,8 @@ class Station:
         self.passed_over = at_top and (node.kind == "judge" or self.combines)
         """Its verdict is not wanted now, and can change nothing."""
         self.tools: dict[str, Tool] = house.toolbox(node.role) if node.kind == "tool" else {}
+        if node.run and node.run not in self.tools:
+            raise ConfigError(f"node '{node.name}' runs '{node.run}', no tool of '{node.role.name}'.{suggest(node.run, self.tools)}")
         absent = node.scope.absent if node.scope else {}
         self.constants: dict[str, Any] = {name: absent[name] for name in asked if name in absent}
         """Values of names in prompt and cue that depend on the node alone."""
@@ -100,7 +106,7 @@ class Station:
             self.bench = Bench(house.protocol, node, house.judges[reader.seat], rater)
         self.check: Check | None = None
         if node.kind == "verify":
-            self.check = house.checker(node.role)
+            self.check = house.checker(node.role, node.fields)
         elif rater is not None and rater.check is not None:
             self.check = house.checker(rater)
         self.rater = rater
@@ -153,6 +159,8 @@ class House:
         """Tokens that were sampled for them."""
         self.cancelled = ""
         """Why an agent gave up, and with it the run."""
+        self.began = clock()
+        """When this run began, by the clock."""
 
     def _lay_scopes_out(self) -> None:
         protocol = self.protocol
@@ -211,14 +219,14 @@ class House:
                 check_reads(tool, role.sees, f"role '{role.name}'")
         return found
 
-    def checker(self, role: Role) -> Check:
-        """The check of a role; built once."""
+    def checker(self, role: Role, given: Iterable[str] = ()) -> Check:
+        """The check of a role, built once; it may read task fields that the role sees, and those that are ``given``."""
         from arena.agents.tools import check_reads
 
         found = self._checkers.get(role.name)
         if found is None:
             found = self._checkers[role.name] = CHECKS.build(role.check or "")
-            check_reads(found, role.sees, f"role '{role.name}'")
+        check_reads(found, (*role.sees, *given), f"role '{role.name}'")
         return found
 
     def listing(self, names: tuple[str, ...]) -> str:
@@ -247,6 +255,7 @@ class House:
         self._tables.clear()
         self.turns = self.tokens = 0
         self.cancelled = ""
+        self.began = self.clock()
 
 
 def _names_of(scope: Scope) -> set[str]:

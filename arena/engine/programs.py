@@ -1,4 +1,4 @@
-"""Moves of programs: tools that run what a speaker called, and checks that examine what it said."""
+"""Moves of programs: tools that run what a speaker called or what the node says, and checks of what was said."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def call_tool(move: Move) -> Steps[None]:
 
     game, station = move.game, move.station
     caller = _target(move)
-    fields = caller.fields if caller else {}
-    name: Any = fields.get("tool")
     call = game.call(move, caller, station.role)
+    name: Any = call.turn.get("tool")
+    if station.node.run:
+        name, call = station.node.run, replace(call, arguments=game.given(move, station.node.arguments))
     tool = station.tools.get(name) if isinstance(name, str) else None
     outcome: Outcome
     (outcome,) = yield (Run(lambda: run_call(station.tools, name, call), bool(tool and tool.slow)),)

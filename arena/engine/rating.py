@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from arena.engine.requests import Request, Run, Steps
@@ -62,6 +62,8 @@ def check_request(move: Move, turn: Turn, number: int = 0) -> Request:
     assert check is not None
     role = station.rater or station.role
     call = game.call(move, turn, role, number)
+    if station.node.fields:
+        call = replace(call, task={**call.task, **game.given(move, station.node.fields)})
     return Run(lambda: run_check(check, call), check.slow)
 
 

@@ -16,6 +16,7 @@ from arena.protocols.errors import ConfigError
 from arena.protocols.inert import Said, defuse
 from arena.protocols.programs import Call
 from arena.protocols.records import Episode, Turn, Verdict
+from arena.protocols.templates import Template
 from arena.values import VERDICT_FIELDS, heard_text, turn_value, verdict_value
 
 if TYPE_CHECKING:
@@ -242,6 +243,29 @@ class Transcript:
         view = bench.view(self.episode, table.task, sides=sides, since=since, **more)
         return Rate(bench.judge, view)
 
+    def given(self, move: Move, made: Mapping[str, Any]) -> dict[str, Any]:
+        """What a program is given beside the turn that it is about: its templates over what was said, as it was said.
+
+        Raises:
+            EpisodeError: a template has no value for what was said.
+        """
+        station = move.station
+        seat = self.table(station).seat(station.role)
+        names: dict[str, Any] = {**seat.names, **(station.node.scope.absent if station.node.scope else {})}
+        names |= {"round": self.flow.rounds(station.node.name) + 1, **seat.task.fields}
+        names |= {root: fill(named, self._plainly) for root, named in station.given_named.items()}
+        try:
+            return {name: _made(how, names) for name, how in made.items()}
+        except ConfigError as error:
+            raise move.fail("arguments or fields: ", error) from error
+
+    def _plainly(self, node: str) -> dict[str, Any]:
+        """What programs are told of a node: as `shown`, but not made inert."""
+        shown = self.shown(node)
+        for turn in self.standing((node,)):
+            shown |= {**turn.fields, "text": heard_text(turn)}
+        return shown
+
     def call(self, move: Move, turn: Turn | None, role: Role, number: int = 0) -> Call:
         """What a program is given: a turn, as far as its role may know of it."""
         station, key = move.station, self.plan.key
@@ -257,3 +281,10 @@ class Transcript:
             seed=seeds(key, name, visit) if number == 0 else seeds(key, name, visit, number, 0),
             key=f"{key} {name}",
         )
+
+
+def _made(how: Any, names: Mapping[str, Any]) -> Any:
+    """A value of a program's arguments or fields: a template filled, several of them, or what it is."""
+    if isinstance(how, tuple):
+        return tuple(template(names) for template in how)
+    return how(names) if isinstance(how, Template) else how

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -175,12 +176,13 @@ def test_a_read_only_directory_can_be_read_but_not_written(tmp_path, monkeypatch
         ("{tmp}/none", False, "holds no run: there is no run.sqlite"),
         ("{tmp}/file/sub", True, "Not a directory: choose another directory"),
         ("nosql://host/name", True, "is not a store"),
+        (Path("sqlite:///here"), True, "neither a directory nor a URL: a URL has '://', and is a string, not a Path"),
     ],
 )
 def test_places_that_cannot_work(tmp_path, where, create, message):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=message):
-        Store.open(where.format(tmp=tmp_path), create=create)
+        Store.open(where.format(tmp=tmp_path) if isinstance(where, str) else where, create=create)
 
 
 def test_a_password_is_not_shown():
