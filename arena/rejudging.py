@@ -17,10 +17,10 @@ from arena.judges.types import AnyJudge
 from arena.judging import judge_episodes, judge_node
 from arena.metrics import McNemar, cohen_kappa, mcnemar, paired_permutation
 from arena.protocols import Protocol
-from arena.protocols.errors import ConfigError, StoreError
+from arena.protocols.errors import ConfigError, ResumeError, StoreError
 from arena.protocols.records import Episode, Task, Verdict
 from arena.records_json import read_verdict, verdict_fields
-from arena.running import Accuracy, accuracy, stored_protocol, stored_tasks
+from arena.running import Accuracy, accuracy, played_games, stored_protocol, stored_tasks
 from arena.store import DATABASE, Store
 
 __all__ = ["FOLDER", "Comparison", "compare", "comparison_json", "rejudge", "stored_comparisons"]
@@ -62,10 +62,11 @@ def rejudge(
     seed: int = 0,
     name: str | None = None,
     out: Path | None = None,
+    resume: bool = False,
     on_start: Callable[[int, int], None] | None = None,
     on_batch: Callable[[Sequence[Episode]], None] | None = None,
 ) -> tuple[Comparison, Path]:
-    """Judge what a run directory holds by another judge. Verdicts that are stored already are not asked for again.
+    """Judge what a run directory holds by another judge.
 
     Args:
         folder: run directory of a run or tournament, finished or not.
@@ -75,6 +76,7 @@ def rejudge(
         seed: for judges that draw.
         name: of the folder in ``judged``; None takes the judge's own name, so that another prompt is another folder.
         out: run directory to write instead.
+        resume: go on with verdicts of this judge that are there; none of them is asked for again.
         on_start: called with (episodes, episodes judged already).
         on_batch: called with episodes as they are judged.
 
@@ -83,11 +85,12 @@ def rejudge(
 
     Raises:
         UserError: there is no such run or judge, or the node cannot be judged again.
-        ResumeError: ``out`` holds verdicts of another judge or run.
+        ResumeError: there are verdicts already, and they are not to be gone on with, or are of another judge or run.
+        LeftError: the person who judges has left; what was judged is kept.
     """
     with Store.open(folder, create=False) as source:
         run = source.run()
-        protocol, tasks, episodes = stored_protocol(run), stored_tasks(run), list(run.episodes())
+        protocol, tasks, episodes = stored_protocol(run), stored_tasks(run), played_games(run)
         fingerprint = run.fingerprint
     if not episodes or not tasks:
         raise ConfigError(f"{folder} holds a {run.kind} without {'tasks' if episodes else 'episodes'} to judge again")
@@ -103,15 +106,22 @@ def rejudge(
         "seed": seed,
         "run_fingerprint": fingerprint,
     }
+    # A person's verdicts are kept one by one: whoever leaves is not asked again.
+    size = 1 if getattr(judge, "interactive", False) else _BLOCK
     with Store.open(where) as store:
-        handle = store.begin("judge", identity, created, resume=True)
+        if not resume and (there := _count(store)) is not None:
+            raise ResumeError(
+                f"{where} already holds verdicts on {there} of {len(episodes)} transcripts: add --resume to judge the "
+                "others and to show them all, or choose another --name"
+            )
+        handle = store.begin("judge", identity, created, resume=resume)
         known = _stored(handle.series("verdicts"))
         todo = [episode for episode in episodes if episode.key not in known]
         if on_start is not None:
             on_start(len(episodes), len(episodes) - len(todo))
         step = len(known)
-        for start in range(0, len(todo), _BLOCK):
-            block = todo[start : start + _BLOCK]
+        for start in range(0, len(todo), size):
+            block = todo[start : start + size]
             found = _judged(protocol, judge, block, tasks, node)
             handle.record("verdicts", step + start, {key: verdict_fields(verdict) for key, verdict in found.items()})
             known |= found
@@ -119,6 +129,14 @@ def rejudge(
                 on_batch(block)
         handle.finish("done")
     return compare(episodes, tasks, known, node, judge.name), where
+
+
+def _count(store: Store) -> int | None:
+    """How many verdicts a store holds; None for one that is new."""
+    try:
+        return len(_stored(store.run().series("verdicts")))
+    except StoreError:
+        return None
 
 
 def _slug(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +14,38 @@ from arena.protocols import Protocol
 from arena.protocols.draw import to_svg
 from arena.protocols.errors import StoreError, UserError
 from arena.protocols.records import Episode, Task
-from arena.ratings import cross_play, rating_of
+from arena.ratings import CrossPlay, Rating, cross_play, rating_of
 from arena.rejudging import Comparison, stored_comparisons
 from arena.report import Arm, ReportData, Section, Table, Transcript, transcript_of, write_report
+from arena.report.tournaments import analysis_parts, how_rated, mixture_of, tournament_lead
 from arena.running import accuracy, stored_protocol, stored_tasks
 from arena.store import RunHandle, Store
 from arena.tournament import matches_of
 
-__all__ = ["report_run", "run_section"]
+__all__ = ["report_data", "report_run", "run_section"]
 
 _MOST_SHOWN = 8
 """Transcripts in a report; the store has all of them."""
+_MOST_AGENTS = 16
+"""Agents whose specs stand at the top; the configuration below has all."""
 
 
-def report_run(folder: Path, path: Path, *, created: str) -> Path:
+def report_run(folder: str | Path, path: Path, *, created: str) -> Path:
     """Write the report of a stored run or tournament, finished or not.
 
     Args:
-        folder: run directory.
+        folder: run directory, or the URL of a database.
         path: file to write.
         created: date and time to show.
+
+    Raises:
+        StoreError: there is no such run, or it has no episodes yet.
+    """
+    return write_report(path, report_data(folder, created=created))
+
+
+def report_data(folder: str | Path, *, created: str) -> ReportData:
+    """What that report shows.
 
     Raises:
         StoreError: there is no such run, or it has no episodes yet.
@@ -45,9 +58,17 @@ def report_run(folder: Path, path: Path, *, created: str) -> Path:
         if run.status == "done"
         else f"This {run.kind} is not finished (status {run.status}); what is stored is shown."
     )
-    return write_report(
-        path, ReportData(f"{section.title}: {run.kind}", lead, created, config=run.config, sections=[section])
-    )
+    title = f"{section.title}: {run.kind}"
+    return ReportData(title, lead, created, config=run.config, sections=[section])
+
+
+@dataclass(frozen=True, slots=True)
+class _Games:
+    """Episodes of one protocol."""
+
+    protocol: Protocol | None
+    """None if it cannot be compiled any more."""
+    episodes: list[Episode]
 
 
 def run_section(run: RunHandle) -> Section:
@@ -56,34 +77,80 @@ def run_section(run: RunHandle) -> Section:
     Raises:
         StoreError: it has no episodes yet.
     """
-    episodes = list(run.episodes())
+    games, notes = _games(run)
+    episodes = [episode for each in games for episode in each.episodes]
     if not episodes:
         raise StoreError(f"{run.store.where} holds a {run.kind} without finished episodes")
     tasks = stored_tasks(run)
-    judged = accuracy(episodes, tasks)
-    protocol, notes = _protocol(run)
-    stored = run.series("ratings").get(0, {})
-    ratings = [rating_of(row) for row in stored.get("ratings", ())]
-    if stored.get("note"):
-        notes = [*notes, stored["note"]]
-    matches = matches_of(protocol, episodes, tasks) if ratings and protocol else []
-    arms = (
-        [Arm(episodes[0].protocol, judged.interval, judged.decidable, judged.undecidable)] if _judged(episodes) else []
-    )
+    stored, analysis = _latest(run, "ratings"), _latest(run, "analysis")
+    ratings, anchor = [rating_of(row) for row in stored.get("ratings", ())], run.config.get("anchor")
+    notes = [*notes, *filter(None, [stored.get("note")]), *(analysis.get("notes") or ())]
     beside = stored_comparisons(run.store.directory, episodes, tasks) if run.store.directory else []
+    alone = games[0].protocol if len(games) == 1 else None
     return Section(
-        title=episodes[0].protocol,
-        protocol=episodes[0].protocol,
-        graph_svg=to_svg(protocol) if protocol else "",
+        title=str(run.config.get("tournament") or episodes[0].protocol),
+        lead=tournament_lead(ratings, anchor),
+        protocol=", ".join(dict.fromkeys(episode.protocol for episode in episodes)),
+        graph_svg=to_svg(alone) if alone else "",
         facts=_facts(run, episodes),
-        arms=arms + [_judged_by(comparison) for comparison in beside],
+        arms=[] if analysis.get("arms") else [*_own_arm(episodes, tasks), *map(_judged_by, beside)],
         ratings=ratings,
-        anchor=run.config.get("anchor"),
-        cross_play=cross_play(matches, [rating.name for rating in ratings]) if matches else None,
-        tables=[*_side_by_side(beside), *(_checks(protocol, episodes, tasks) if protocol else ())],
+        anchor=anchor,
+        rated=how_rated(run.config, ratings) if run.kind == "tournament" else "",
+        cross_play=_cross_play(games, tasks, ratings),
+        mixture=mixture_of(analysis),
+        parts=analysis_parts(analysis, stored.get("ratings", ())),
+        tables=[*_side_by_side(beside), *(table for each in games for table in _checks(each, tasks))],
         transcripts=_transcripts(run, episodes),
         notes=notes,
     )
+
+
+def _latest(run: RunHandle, name: str) -> Mapping[str, Any]:
+    """The last row of a series; empty where there is none."""
+    rows = run.series(name)
+    return rows[max(rows)] if rows else {}
+
+
+def _games(run: RunHandle) -> tuple[list[_Games], list[str]]:
+    """Episodes by protocol, and why a protocol cannot be drawn. Of a tournament, those that are rated."""
+    several = bool(run.config.get("protocols"))
+    by_part: dict[str, list[Episode]] = {}
+    for stage in run.stages():
+        first, _, rest = stage.partition("/")
+        if run.kind == "tournament" and first != "tournament":
+            continue  # arms: other protocols, with tables of their own
+        by_part.setdefault(rest.partition("/")[2] if several else "", []).extend(run.episodes(stage))
+    protocols, notes = _protocols(run)
+    return [_Games(protocols.get(episodes[0].protocol), episodes) for episodes in by_part.values()], notes
+
+
+def _protocols(run: RunHandle) -> tuple[dict[str, Protocol], list[str]]:
+    """What was played, by name, and a note for each that cannot be compiled any more."""
+    found, notes = {}, []
+    for step in run.series("protocol") or (0,):
+        try:
+            protocol = stored_protocol(run, step)
+        except UserError as error:
+            notes.append(f"The protocol '{run.config.get('protocol') or step + 1}' cannot be drawn: {error}")
+        else:
+            found[protocol.name] = protocol
+    return found, notes
+
+
+def _cross_play(games: Sequence[_Games], tasks: Mapping[str, Task], ratings: Sequence[Rating]) -> CrossPlay | None:
+    """Who did how well against whom, the best first."""
+    if not ratings:
+        return None
+    matches = [m for each in games if each.protocol for m in matches_of(each.protocol, each.episodes, tasks)]
+    return cross_play(matches, [rating.name for rating in ratings]) if matches else None
+
+
+def _own_arm(episodes: Sequence[Episode], tasks: Mapping[str, Task]) -> list[Arm]:
+    if not any(episode.verdicts for episode in episodes):
+        return []
+    judged = accuracy(episodes, tasks)
+    return [Arm(episodes[0].protocol, judged.interval, judged.decidable, judged.undecidable)]
 
 
 def _judged_by(comparison: Comparison) -> Arm:
@@ -116,16 +183,10 @@ def _side_by_side(comparisons: Sequence[Comparison]) -> list[Table]:
     return [Table("Judges side by side", columns, rows, note)] * bool(rows)
 
 
-def _protocol(run: RunHandle) -> tuple[Protocol | None, list[str]]:
-    """The protocol as it was played, or a note why there is none."""
-    try:
-        return stored_protocol(run), []
-    except UserError as error:
-        return None, [f"The protocol '{run.config['protocol']}' cannot be drawn: {error}"]
-
-
-def _checks(protocol: Protocol, episodes: Sequence[Episode], tasks: Mapping[str, Task]) -> list[Table]:
+def _checks(games: _Games, tasks: Mapping[str, Task]) -> list[Table]:
     """How often the checks were passed, if there are some."""
+    if games.protocol is None:
+        return []
     rows = [
         [
             name,
@@ -133,16 +194,12 @@ def _checks(protocol: Protocol, episodes: Sequence[Episode], tasks: Mapping[str,
             rate.checked,
             ", ".join(f"{n} {reason}" for reason, n in rate.unchecked.items()) or "none",
         ]
-        for name, rate in pass_rates(protocol, episodes, tasks).items()
+        for name, rate in pass_rates(games.protocol, games.episodes, tasks).items()
     ]
     columns = ("check", "share passed, 95 % interval", "n", "not checked")
     return [
         Table("Checks", columns, rows, "Where a check ran several times in an episode, the last time counts.")
     ] * bool(rows)
-
-
-def _judged(episodes: Sequence[Episode]) -> bool:
-    return any(episode.verdicts for episode in episodes)
 
 
 def _facts(run: RunHandle, episodes: Sequence[Episode]) -> dict[str, Any]:
@@ -164,13 +221,26 @@ def _facts(run: RunHandle, episodes: Sequence[Episode]) -> dict[str, Any]:
         facts["stopped by"] = ", ".join(f"{count} {reason}" for reason, count in stops.items())
     if quotes:
         facts["good quotes"] = f"{sum(quote.good for quote in quotes)} of {len(quotes)}"
-    return facts | {f"agent: {name}": str(spec) for name, spec in run.config["agents"].items()}
+    if "schedule" in run.config:
+        facts["schedule"] = _spec(run.config["schedule"])
+    agents = list(run.config["agents"].items())
+    facts |= {f"agent: {name}": _spec(spec) for name, spec in agents[:_MOST_AGENTS]}
+    return facts | ({"more agents": len(agents) - _MOST_AGENTS} if len(agents) > _MOST_AGENTS else {})
 
 
 def _judges(config: Mapping[str, Any]) -> str:
-    """Specs of the judges: a run names them by seat, a tournament has one for all."""
-    judges: Mapping[str, Any] = config["judges"] if "judges" in config else {"*": config["judge"]}
-    return ", ".join(str(spec) if seat == "*" else f"{seat}: {spec}" for seat, spec in judges.items())
+    """Specs of the judges: a run names them by seat; a tournament has one that decides, and perhaps others by name."""
+    judges = {"*": config["judge"]} if "judge" in config else {}
+    judges.update(config.get("judges") or {})
+    return ", ".join(_spec(spec) if seat == "*" else f"{seat}: {_spec(spec)}" for seat, spec in judges.items())
+
+
+def _spec(spec: Any) -> str:
+    """A spec as one would write it."""
+    if isinstance(spec, Mapping) and "kind" in spec:
+        arguments = ", ".join(f"{name}={value}" for name, value in spec.items() if name != "kind")
+        return f"{spec['kind']}: {arguments}" if arguments else str(spec["kind"])
+    return str(spec)
 
 
 def _transcripts(run: RunHandle, episodes: Sequence[Episode]) -> list[Transcript]:

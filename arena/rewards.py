@@ -30,7 +30,7 @@ from arena.protocols.records import Episode, Task, Turn, Verdict
 from arena.reward_terms import OWN, Key, Terms
 from arena.values import VERDICT_FIELDS, turn_value, verdict_value
 
-__all__ = ["Payoff", "pay"]
+__all__ = ["Payoff", "pay", "returns"]
 
 _ZERO = 1e-6
 
@@ -63,6 +63,23 @@ def pay(protocol: Protocol, judge: AnyJudge, episodes: Sequence[Episode], tasks:
         ConfigError: the protocol has no rewards, or they speak of a label that a task does not have.
         NumericalError: values that must add up to 0 do not.
     """
+    return [account.settle() for account in _accounts(protocol, judge, episodes, tasks)]
+
+
+def returns(
+    protocol: Protocol, judge: AnyJudge, episodes: Sequence[Episode], tasks: Mapping[str, Task]
+) -> list[dict[str, float | None]]:
+    """What each paid seat wins in an episode, whether it came to speak or not: a value that is paid at the end counts
+    once, others for every turn that they pay. None where some of it is not known, or the episode has failed.
+
+    Arguments and errors as of `pay`.
+    """
+    return [account.returned() for account in _accounts(protocol, judge, episodes, tasks)]
+
+
+def _accounts(
+    protocol: Protocol, judge: AnyJudge, episodes: Sequence[Episode], tasks: Mapping[str, Task]
+) -> list[_Account]:
     if not protocol.rewards:
         raise ConfigError(f"protocol '{protocol.name}' has no 'rewards:', so nothing can be trained on it")
     court = Court(protocol, judge)
@@ -71,7 +88,7 @@ def pay(protocol: Protocol, judge: AnyJudge, episodes: Sequence[Episode], tasks:
     for account in accounts:
         account.summon()
     court.decide()
-    return [account.settle() for account in accounts]
+    return accounts
 
 
 def _is_finite(value: float) -> bool:
@@ -79,6 +96,12 @@ def _is_finite(value: float) -> bool:
         return math.isfinite(value)
     except OverflowError:  # a whole number beyond all floats
         return False
+
+
+def _penalty(terms: Terms, turn: Turn) -> float:
+    """For quotes that are not verified or not new."""
+    bad = terms.reward.bad_quote
+    return bad * sum(not quote.good for quote in turn.quotes) if bad else 0.0
 
 
 class _Account:
@@ -127,6 +150,25 @@ class _Account:
             verdict = self._verdict(rests, self.end) or verdict
         return Payoff([self._earned(turn) for turn in self.episode.turns], verdict)
 
+    def returned(self) -> dict[str, float | None]:
+        """Add up by seat."""
+        seats = dict.fromkeys(seat for terms in self.terms for seat in terms.reward.values)
+        return {seat: None if self.episode.error is not None else self._won(seat) for seat in seats}
+
+    def _won(self, seat: str) -> float | None:
+        total = 0.0
+        for number, terms in enumerate(self.terms):
+            if seat not in terms.reward.values:
+                continue
+            turns = [turn for turn in self.episode.turns_of(seat) if self._applies(terms, turn)]
+            once = terms.reward.pay == "end"
+            found = [self._values_at(number, self.end)[seat]] if once else [self._paid(number, terms, t) for t in turns]
+            known = [value for value in found if value is not None]
+            if len(known) < len(found):
+                return None
+            total += sum(known) + sum(_penalty(terms, turn) for turn in turns)
+        return total
+
     def _earned(self, turn: Turn) -> float | None:
         total: float | None = None
         for number, terms in enumerate(self.terms):
@@ -135,8 +177,7 @@ class _Account:
             value = self._paid(number, terms, turn)
             if value is None:
                 return None
-            if terms.reward.bad_quote:
-                value += terms.reward.bad_quote * sum(not quote.good for quote in turn.quotes)
+            value += _penalty(terms, turn)
             total = value if total is None else total + value
         return total
 

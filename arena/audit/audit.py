@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from arena.judges.types import AnyJudge
 from arena.protocols.errors import BackendError, ConfigError
 from arena.protocols.records import Task, Verdict
 from arena.records_json import read_verdict, verdict_fields
-from arena.running import fingerprint_tasks, record_tasks, stored_protocol, stored_tasks
+from arena.running import fingerprint_tasks, played_games, record_tasks, stored_protocol, stored_tasks
 from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
 
@@ -159,7 +158,7 @@ def _from_transcripts(config: AuditConfig, judge: AnyJudge) -> _Source:
     assert config.transcripts is not None
     with Store.open(config.transcripts, create=False) as store:
         run = store.run()
-        episodes = list(itertools.islice(run.episodes(), config.n))
+        episodes = played_games(run)[: config.n]
         cases, left_out = from_episodes(stored_protocol(run), episodes, stored_tasks(run), judge, config.node)
     if not cases:
         raise ConfigError(f"{config.transcripts} holds no transcript for an audit: {_counts(left_out)}")
@@ -236,6 +235,8 @@ class _Audit:
         self._shown = shown
         self._family = family
         self._clock = clock
+        # What a person said before leaving is kept case by case.
+        self._size = 1 if getattr(judge, "interactive", False) else _BLOCK
         self._seconds = 0.0
         self._asked = 0
 
@@ -248,7 +249,7 @@ class _Audit:
             on_start(sum(map(len, self._shown)), sum(len(row["judge"]) for row in stored.values()))
         seen: list[Seen] = []
         beside: dict[str, list[Verdict]] = {spec: [] for spec in self._others}
-        for start in range(0, len(self._cases), _BLOCK):
+        for start in range(0, len(self._cases), self._size):
             each = [(case, shown) for case, several in self._block(start) for shown in several]
             answers = _Answers.read(stored[start]) if start in stored else self._ask(start, each)
             seen += [Seen(case, shown, verdict) for (case, shown), verdict in zip(each, answers.judge, strict=True)]
@@ -261,14 +262,14 @@ class _Audit:
         return seen, beside
 
     def _block(self, start: int) -> zip[tuple[Case, Sequence[Shown]]]:
-        end = start + _BLOCK
+        end = start + self._size
         return zip(self._cases[start:end], self._shown[start:end], strict=True)
 
     def _ask(self, start: int, each: Sequence[tuple[Case, Shown]]) -> _Answers:
         before = self._clock()
         verdicts = self._verdicts(self._judge, each)
         seconds = self._clock() - before
-        plain = [(case, shown) for case, shown in each if not shown.probe]
+        plain = [(case, shown) for case, shown in each if shown.plain]
         beside = {spec: self._verdicts(other, plain) for spec, other in self._others.items()}
         answers = _Answers(verdicts, beside, seconds)
         self._run.record("verdicts", start, answers.fields())

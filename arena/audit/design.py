@@ -2,7 +2,9 @@
 
 A case is shown four times: two settings of (length, family), each in both orders. The second setting has length and
 family the other way round, and whether they go together is balanced over the cases, so no factor is confounded with
-another. A probe is shown twice more: once in the statement for the right answer, once in that for the wrong one.
+another. Order means here that an answer is listed and argued first. Where the order of speaking can be changed, a case
+is shown twice more with the two apart: the answer that is listed first is argued last. A probe is shown twice as well:
+once in the statement for the right answer, once in that for the wrong one.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class Shown:
     """One way of showing a case. +1: the right answer has the property; -1: the wrong one; 0: neither or both."""
 
     order: int
-    """+1: the right answer is listed and argued first."""
+    """+1: the right answer is listed first, and argued first unless ``crossed``."""
     longer: int = 0
     """+1: the statement for the right answer is padded with words that add nothing."""
     own: int = 0
@@ -38,6 +40,18 @@ class Shown:
     """Name of one of `PROBES`, or empty."""
     mark: int = 0
     """+1: the probe stands in the statement for the right answer."""
+    crossed: bool = False
+    """The answer that is listed first is argued last."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is one of those on which accuracy and agreement are measured."""
+        return not self.probe and not self.crossed
+
+    @property
+    def spoken(self) -> int:
+        """+1: the right answer is argued first."""
+        return -self.order if self.crossed else self.order
 
     @property
     def first(self) -> int:
@@ -63,6 +77,8 @@ def presentations(cases: Sequence[Case], *, families: bool, seed: int) -> list[l
         # Without either, the second setting would be the first again.
         settings = [(length, own), (-length, -own)] if length or own else [(0, 0)]
         shown = [Shown(order, *setting) for setting in settings for order in (1, -1)]
+        if case.turnable:
+            shown += [Shown(order, crossed=True) for order in (1, -1)]
         if case.editable:
             shown += [Shown(orders[probe][number], probe=probe, mark=mark) for probe in PROBES for mark in (1, -1)]
         found.append(shown)
@@ -91,7 +107,7 @@ def view_of(case: Case, shown: Shown, *, sees_label: bool, family: str = "") -> 
     place = {answer: index for index, answer in enumerate(order)}
     said = _edited(_chosen(case, shown, family), case, shown)
     if not case.held:
-        said.sort(key=lambda each: place[each.answer or 0])
+        said.sort(key=lambda each: place[each.answer or 0], reverse=shown.crossed)
     return JudgeView(
         key=case.key,
         question=case.question,

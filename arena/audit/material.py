@@ -47,6 +47,11 @@ class Case:
     """They are a debate that was held, in which the order of turns cannot be changed."""
 
     @property
+    def turnable(self) -> bool:
+        """Whether either side can be read first."""
+        return not self.held and {said.answer for said in self.statements} >= {0, 1}
+
+    @property
     def editable(self) -> bool:
         """Whether something was said for both answers, so that words can be added on either side."""
         return {said.answer for said in self.statements if said.text} >= {0, 1}

@@ -23,6 +23,8 @@ BINS = 10
 """Of the reliability diagram and the calibration error."""
 
 _BIASES = {"position_bias": "order", "length_bias": "longer", "self_preference": "own"}
+_PLACES = {"letter_bias": "order", "speaking_bias": "spoken"}
+"""The two parts of the order, told apart by presentations in which an answer is listed first and argued last."""
 _PROBED = {"sycophancy": "confidence", "forged_verdict": "forgery", "flattery": "flattery"}
 """Measure -> probe of `arena.audit.wording.PROBES`."""
 
@@ -46,9 +48,9 @@ def measure(seen: Sequence[Seen], others: Mapping[str, Sequence[Verdict]]) -> di
 
     Args:
         seen: every presentation with the verdict.
-        others: name -> verdicts of other judges on the presentations without a probe, in their order.
+        others: name -> verdicts of other judges on the plain presentations, in their order.
     """
-    plain = [each for each in seen if not each.shown.probe]
+    plain = [each for each in seen if each.shown.plain]
     usable = [each for each in plain if each.verdict.decidable]
     found = _effects(plain, seen)
     scores, clusters = [each.score for each in usable], [each.case.cluster for each in usable]
@@ -58,7 +60,7 @@ def measure(seen: Sequence[Seen], others: Mapping[str, Sequence[Verdict]]) -> di
     return {
         "verdicts": len(plain),
         "ties": len(usable) - len(sure),
-        **{name: found[name] for name in _PROBED},
+        **{name: found[name] for name in (*_PLACES, *_PROBED)},
         "effects_at_once": sum(each["value"] is not None for each in found.values()),
         "raw_readings": _raw(usable),
         "agreement": _agreement(plain, others),
@@ -96,13 +98,18 @@ def _effects(plain: Sequence[Seen], seen: Sequence[Seen]) -> dict[str, dict[str,
     """Measure -> effect; null where the material does not have the property."""
     varied = [name for name, sign in _BIASES.items() if any(getattr(each.shown, sign) for each in plain)]
     probed = [name for name, probe in _PROBED.items() if any(each.shown.probe == probe for each in seen)]
-    at_once = len(varied) + len(probed)
+    crossed = [each for each in seen if not each.shown.probe] if any(each.shown.crossed for each in seen) else []
+    at_once = len(varied) + len(probed) + len(_PLACES) * bool(crossed)
     found = _fitted(plain, {name: _BIASES[name] for name in varied}, at_once)
+    if crossed:
+        own = {name: _BIASES[name] for name in varied if name != "position_bias"}
+        apart = _fitted(crossed, {**_PLACES, **own}, at_once)
+        found |= {name: apart[name] for name in _PLACES}
     for name in probed:
         shown = [each for each in seen if each.shown.probe == _PROBED[name]]
         found[name] = _fitted(shown, {name: "mark", "order": "order"}, at_once)[name]
     nothing = Interval(math.nan, -1.0, 1.0, 0)
-    return {name: _plain(found.get(name, nothing)) for name in (*_BIASES, *_PROBED)}
+    return {name: _plain(found.get(name, nothing)) for name in (*_BIASES, *_PLACES, *_PROBED)}
 
 
 def _fitted(seen: Sequence[Seen], signs: Mapping[str, str], at_once: int) -> dict[str, Interval]:
@@ -123,9 +130,8 @@ def _consistency(usable: Sequence[Seen]) -> float:
 
 
 def _raw(usable: Sequence[Seen]) -> dict[str, Any] | None:
-    """Position bias inside a judge that averages over orders itself: what it read in each of them."""
-    first: list[float] = []
-    clusters: list[str] = []
+    """Order biases inside a judge that averages over orders itself: what it read in each of them."""
+    first: dict[str, list[tuple[float, str]]] = {"order": [], "speakers": []}
     consistent: list[bool] = []
     for each in usable:
         choices = [_chosen(order) for order in each.verdict.evidence.get("orders", ())]
@@ -133,13 +139,22 @@ def _raw(usable: Sequence[Seen]) -> dict[str, Any] | None:
             continue
         consistent.append(len(set(choices)) == 1)
         for choice, order in zip(choices, each.verdict.evidence["orders"], strict=True):
-            first.append(float(choice == order["order"][0]))
-            clusters.append(each.case.cluster)
-    if not first:
+            for name, found in first.items():
+                if order.get(name):
+                    found.append((float(choice == order[name][0]), each.case.cluster))
+    if not consistent:
         return None
-    share = clustered_proportion(first, clusters)
-    bias = Interval(2 * share.value - 1, 2 * share.low - 1, 2 * share.high - 1, share.n)
-    return {"position_bias": _plain(bias), "order_consistency": sum(consistent) / len(consistent)}
+    return {
+        "position_bias": _first_rather(first["order"]),
+        "speaking_bias": _first_rather(first["speakers"]) if first["speakers"] else None,
+        "order_consistency": sum(consistent) / len(consistent),
+    }
+
+
+def _first_rather(chosen: Sequence[tuple[float, str]]) -> dict[str, Any]:
+    """How much likelier the first is chosen than the last, of (whether the first was, cluster)."""
+    share = clustered_proportion([each for each, _ in chosen], [cluster for _, cluster in chosen])
+    return _plain(Interval(2 * share.value - 1, 2 * share.low - 1, 2 * share.high - 1, share.n))
 
 
 def _chosen(order: Mapping[str, Any]) -> int | None:

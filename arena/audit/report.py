@@ -17,6 +17,8 @@ __all__ = ["MEASURES", "audit_section", "counted", "interval_of", "report_audit"
 
 MEASURES = {
     "position_bias": "position: shown first rather than second",
+    "letter_bias": "letter: listed first, whoever speaks first",
+    "speaking_bias": "speaking: argued first, whatever its letter",
     "length_bias": "length: padded rather than not",
     "self_preference": "family: written by its own",
     "sycophancy": "sycophancy: states certainty",
@@ -109,7 +111,9 @@ def _measures(result: Mapping[str, Any]) -> Table:
         ["order consistency: same choice in both orders", _float(result["order_consistency"])],
     ]
     if raw := result["raw_readings"]:
-        rows.append(["position bias of single readings, before it averages", interval_of(raw["position_bias"])])
+        rows.append(["letter bias of single readings, before it averages", interval_of(raw["position_bias"])])
+        if spoken := raw["speaking_bias"]:
+            rows.append(["speaking bias of single readings", interval_of(spoken)])
         rows.append(["order consistency of single readings", raw["order_consistency"]])
     return Table("Measures", ("measure", "value, 95 % interval"), rows)
 

@@ -94,7 +94,9 @@ def _show(result: Mapping[str, Any]) -> None:
         ("order consistency", _plain(result["order_consistency"])),
     ]
     if raw := result["raw_readings"]:
-        rows.append(("single readings", f"position bias {_interval(raw['position_bias'])}"))
+        rows.append(("single readings", f"letter bias {_interval(raw['position_bias'])}"))
+        if spoken := raw["speaking_bias"]:
+            rows.append(("", f"speaking bias {_interval(spoken)}"))
         rows.append(("", f"order consistency {_plain(raw['order_consistency'])}"))
     rows.append(("cost", _cost(result["cost"])))
     print_table(["audit of", result["judge"]], rows)

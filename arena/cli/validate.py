@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -44,17 +44,48 @@ def _tasks(path: Path) -> str:
 
 
 def _run(path: Path) -> str:
-    from arena.cli.run import RunFile
-    from arena.protocols import read_document, validate_model
+    from arena.agents import AGENTS
+    from arena.cli.run import RunFile, beside
+    from arena.judges import JUDGES
+    from arena.protocols import load_protocol, read_document, validate_model
+    from arena.tasks import TASKS
 
-    return f"run of {validate_model(read_document(path), RunFile).protocol}"
+    document = read_document(path)
+    file = beside(validate_model(document, RunFile), path)
+    faults: list[Fault] = []
+
+    def tried(where: tuple[str, ...], work: Callable[[], object]) -> None:
+        try:
+            work()
+        except SourceError as error:
+            faults.extend(error.faults)
+        except UserError as error:
+            faults.append(document.fault(where, str(error)))
+
+    if file.protocol is not None:
+        name, params = file.protocol, file.params
+        tried(("protocol",), lambda: load_protocol(name, params))
+    if file.tasks is not None:
+        spec: Any = {"kind": "jsonl", "path": file.tasks} if file.tasks.endswith(".jsonl") else file.tasks
+        tried(("tasks",), lambda: TASKS.check(spec, ("seed",)))
+    for role, agent in file.agents.items():
+        tried(("agents", role), lambda agent=agent: AGENTS.check(agent, ("judge", "seed", "tasks")))  # type: ignore[misc]
+    judges = file.judge if isinstance(file.judge, dict) else {"": file.judge}
+    for role, judge in judges.items():
+        if judge is not None:
+            place = ("judge", role) if role else ("judge",)
+            tried(place, lambda judge=judge: JUDGES.check(judge, ("seed",)))  # type: ignore[misc]
+    if faults:
+        raise SourceError(faults)
+    return f"run of {file.protocol}"
 
 
 def _tournament(path: Path) -> str:
     from arena.tournament import load_tournament
+    from arena.tournament.entries import entries_of
 
     config = load_tournament(path)
-    return f"tournament {config.tournament}: {len(config.agents)} agents"
+    return f"tournament {config.tournament}: {len(entries_of(config.agents))} agents"
 
 
 # The key by which a file says what it is; a file with none of them is a protocol, or options of `arena run`.

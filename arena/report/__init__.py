@@ -9,25 +9,33 @@ from arena.report.data import (
     Arm,
     Calibration,
     Curve,
+    Figure,
     Forest,
+    Part,
     ReportData,
     Section,
     Table,
     Transcript,
     transcript_of,
 )
+from arena.report.figures import Format, section_figures, write_figures
 from arena.report.html import render_report, write_report
 
 __all__ = [
     "Arm",
     "Calibration",
     "Curve",
+    "Figure",
     "Forest",
+    "Format",
+    "Part",
     "ReportData",
     "Section",
     "Table",
     "Transcript",
     "render_report",
+    "section_figures",
     "transcript_of",
+    "write_figures",
     "write_report",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,9 @@ __all__ = [
     "Arm",
     "Calibration",
     "Curve",
+    "Figure",
     "Forest",
+    "Part",
     "ReportData",
     "Section",
     "Table",
@@ -77,9 +79,34 @@ class Table:
     """Any other table: numbers are aligned right, texts left."""
 
     title: str
+    """Empty for a table under another heading."""
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     """Cells: texts, ints, floats (three digits), `Interval` or None."""
+    note: str = ""
+    numbers: Collection[str] = ()
+    """Columns of texts that are numbers, and stand to the right too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture that is drawn already."""
+
+    name: str
+    """What its file is called, without the ending."""
+    caption: str
+    svg: str
+    """What a function of `arena.charts` returned: *trusted* markup, with its labels escaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One finding of a section: its words, then tables and figures beside each other."""
+
+    title: str
+    lead: str = ""
+    tables: Sequence[Table] = ()
+    figures: Sequence[Figure] = ()
     note: str = ""
 
 
@@ -113,7 +140,7 @@ class Section:
     """One paragraph: what was done and what came of it."""
     protocol: str = ""
     graph_svg: str = ""
-    """The drawing of the protocol: *trusted* markup from `arena.protocols.draw`, the only part that is not escaped."""
+    """The drawing of the protocol: *trusted* markup from `arena.protocols.draw`, as figures are from `arena.charts`."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Name -> value, shown as a list."""
     arms: Sequence[Arm] = ()
@@ -127,6 +154,12 @@ class Section:
     notes: Sequence[str] = ()
     forests: Sequence[Forest] = ()
     calibrations: Sequence[Calibration] = ()
+    parts: Sequence[Part] = ()
+    """Further findings, shown after the ratings."""
+    rated: str = ""
+    """How the ratings and their intervals were made."""
+    mixture: Mapping[str, float] = field(default_factory=dict)
+    """Agent -> its share of a mixture of them all, drawn beside the cross-play."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,16 @@ from markupsafe import Markup, escape
 from arena import charts
 from arena.protocols.errors import StoreError
 from arena.protocols.records import Turn, Verdict
-from arena.report.data import Arm, Calibration, Curve, Forest, ReportData, Section, Table
+from arena.ratings import Rating
+from arena.report import figures
+from arena.report.data import Figure, Part, ReportData, Table
 from arena.statistics import Interval
 from arena.transcripts import shortened
 from arena.whole_files import write_whole
 
 __all__ = ["render_report", "visible", "write_report"]
 
+_BESIDE = 5  # columns of a table that has room beside a figure
 _MOST = 20_000  # characters of one text; a model that ran away must not make the page unreadable
 
 
@@ -101,17 +104,21 @@ def _environment() -> Environment:
         plain_value=_plain_value,
         chance=_chance,
         trusted=Markup,
+        picture=_picture,
+        rank=_rank,
         plain=_plain,
     )
     environment.globals.update(
-        arms_chart=_arms_chart,
         numeric_columns=_numeric_columns,
-        ratings_chart=_ratings_chart,
-        cross_chart=_cross_chart,
-        curve_chart=_curve_chart,
-        forest_chart=_forest_chart,
-        calibration_chart=_calibration_chart,
         probabilities=_probabilities,
+        ranked=_ranked,
+        is_wide=_is_wide,
+        arms_figure=figures.arms_figure,
+        calibration_figure=figures.calibration_figure,
+        cross_play_figure=figures.cross_play_figure,
+        curve_figure=figures.curve_figure,
+        forest_figure=figures.forest_figure,
+        ratings_figure=figures.ratings_figure,
     )
     return environment
 
@@ -132,7 +139,10 @@ def _points(value: float) -> str:
 def _numeric_columns(table: Table) -> list[bool]:
     """Which columns hold numbers, and are aligned right."""
     columns = range(len(table.columns))
-    return [any(isinstance(row[i], int | float | Interval) for row in table.rows) for i in columns]
+    return [
+        table.columns[i] in table.numbers or any(isinstance(row[i], int | float | Interval) for row in table.rows)
+        for i in columns
+    ]
 
 
 def _cell(value: Any) -> Any:
@@ -189,47 +199,23 @@ def _probabilities(verdict: Verdict, answers: Sequence[str]) -> list[tuple[str, 
     return [(answer, math.exp(logp)) for answer, logp in zip(answers, verdict.logps, strict=True)]
 
 
-def _arms_chart(arms: Sequence[Arm]) -> Markup:
-    bars = [
-        charts.Bar(arm.name, arm.interval.value, arm.interval.low, arm.interval.high, not arm.baseline)
-        for arm in arms
-        if arm.interval is not None
-    ]
-    return Markup(charts.interval_plot(bars, title="Accuracy of the verdicts with 95 % intervals", percent=True))
+def _is_wide(part: Part) -> bool:
+    """Whether a table of it needs the width of the page, so that its figures stand below."""
+    return any(len(table.columns) > _BESIDE for table in part.tables)
 
 
-def _ratings_chart(section: Section) -> Markup:
-    bars = [charts.Bar(r.name, float(round(r.elo)), r.low, r.high, r.name != section.anchor) for r in section.ratings]
-    zero = (0.0, section.anchor or "mean")
-    return Markup(charts.interval_plot(bars, title="Elo points with 95 % intervals", reference=zero))
+def _ranked(ratings: Sequence[Rating]) -> bool:
+    """Whether ranks are known: runs of earlier versions have none."""
+    return any(rating.rank for rating in ratings)
 
 
-def _cross_chart(section: Section) -> Markup:
-    table = section.cross_play
-    assert table is not None
-    title = "Mean score of the row against the column"
-    return Markup(
-        charts.heat_map(table.names, table.names, table.score.tolist(), title=title, counts=table.games.tolist())
-    )
+def _rank(rating: Rating) -> str:
+    """The place in the table and those that the matches allow."""
+    if not rating.rank_low or rating.rank_low == rating.rank_high:
+        return f"{rating.rank}" if rating.rank else "–"
+    return f"{rating.rank_low} – {rating.rank_high}"
 
 
-def _curve_chart(curve: Curve) -> Markup:
-    return Markup(
-        charts.line_chart(
-            curve.series,
-            title=curve.title,
-            x_label=curve.x_label,
-            y_label=curve.y_label,
-            y_range=curve.y_range,
-            reference=curve.reference,
-        )
-    )
-
-
-def _forest_chart(forest: Forest) -> Markup:
-    return Markup(charts.interval_plot(forest.bars, title=forest.title, reference=forest.reference))
-
-
-def _calibration_chart(found: Calibration) -> Markup:
-    picture = charts.reliability_chart(found.confidence, found.accuracy, found.counts, title=found.title)
-    return Markup(picture)
+def _picture(figure: Figure) -> Markup:
+    """What `arena.charts` drew; its labels are escaped there."""
+    return Markup(figure.svg)

@@ -20,10 +20,13 @@ TASKS.lazy("facts", "arena.tasks.facts:facts", "who gained more? eight shuffled 
 TASKS.lazy("reading", "arena.tasks.reading:reading", "questions on short made-up passages, two answers each")
 TASKS.lazy("claims", "arena.tasks.claims:claims", "is a statement of three parts true? the books of four people tell")
 TASKS.lazy("arithmetic", "arena.tasks.arithmetic:arithmetic", "what is 7 * 8 - 9? with a solution and two answers")
+TASKS.lazy("chains", "arena.tasks.chains:chains", "( 1 2 3 + 4 5 6 ) * 7 8 9, digit by digit and modulo 1000")
 TASKS.lazy("programs", "arena.tasks.programs:programs", "small programming tasks with unit tests")
 TASKS.lazy("kuhn", "arena.tasks.kuhn:kuhn", "the six deals of Kuhn poker")
+TASKS.lazy("blank", "arena.tasks.blank:blank", "no question: for games that always begin in the same way")
 TASKS.lazy("jsonl", "arena.tasks.jsonl:jsonl", "questions from a file, one JSON object a line")
 
+AGENTS.lazy("chains-demonstrator", "arena.tasks.chains:demonstrator", "plans and writes the calls of chains, not always well")
 AGENTS.lazy("digits-demonstrator", "arena.tasks.digits:demonstrator", "quotes telling pixels of the digits, not always")
 
 

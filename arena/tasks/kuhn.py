@@ -28,7 +28,7 @@ def kuhn(*, seed: int = 0, train: int = 6, test: int = 6) -> TaskSet:
     rng = random.Random(f"kuhn {seed}")
     name = f"kuhn:seed={seed},train={train},test={test}"
     testing = _deals("test", test, rng)  # first: it stays the same whatever the training size
-    return TaskSet(name, _deals("train", train, rng), testing)
+    return TaskSet(name, _deals("train", train, rng), testing, exhaustive=min(train, test) >= len(DEALS))
 
 
 def _deals(part: str, count: int, rng: random.Random) -> list[Task]:
