@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from arena.arms import Arm as AnyArm
 from arena.protocols.documents import Document, read_document, read_value, validate_model
 from arena.protocols.errors import ConfigError, SourceError, suggest
 from arena.training.learner_config import OptimizerConfig
@@ -117,21 +118,19 @@ class WarmStart(_Config):
     """Demonstrations of each task; they share the computation of its prompt."""
     fresh: int | None = Field(None, ge=1, le=10**9)
     """Steps with new demonstrations; later steps see the same ones again, in the same order. None: all are new."""
+    weights: dict[str, Annotated[float, Field(gt=0, le=1e6)]] = Field(default_factory=dict)
+    """How much a token of a role (or counted one) counts; 1 if it is not named."""
     learner: OptimizerConfig
     """Optimizer and schedule."""
     demonstrations: list[DemonstrationSource] = Field(min_length=1)
     """Where demonstrations come from."""
 
 
-class Arm(_Config):
+class Arm(AnyArm):
     """One row of the table of judge accuracies."""
 
-    protocol: str
-    """Protocol that is played."""
     lineup: SpecLike | None = None
     """``last``: the trained policies in their roles; ``generations``: every generation; else an agent for all roles."""
-    params: dict[str, Any] = Field(default_factory=dict)
-    """Parameters of the protocol."""
 
 
 class Evaluation(_Config):

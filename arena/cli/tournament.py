@@ -83,7 +83,7 @@ def command(
         print_json({**asdict(standings), "usage": usage, "out": shown})
     else:
         _show(standings, shown)
-    refuse_undecided(standings.undecided, "tournament", standings.missing, Path(shown))
+    refuse_undecided(standings.undecided, "tournament", standings.missing, shown)
 
 
 def _agents(items: list[str] | None) -> dict[str, Any]:

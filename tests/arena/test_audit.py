@@ -271,3 +271,28 @@ def test_the_page_shows_the_numbers_and_the_reliability_diagram(tmp_path: Path, 
     page = report_audit(tmp_path / "audit", tmp_path / "page.html", created="now").read_text()
     for text in ("Audit of biased:accuracy=.7", "stated confidence", "no effect", "Fleiss", "order consistency"):
         assert text in page
+
+
+def test_a_bias_for_the_letter_and_one_for_the_order_of_speaking_are_told_apart(tmp_path: Path) -> None:
+    spec = "biased:accuracy=.7,position=.2,speaking=-.3"
+    found = run_audit(AuditConfig(spec, tasks="claims:test=600"), tmp_path / "a", created="x")
+    for name, planted in (("position_bias", -0.1), ("letter_bias", 0.2), ("speaking_bias", -0.3), ("length_bias", 0)):
+        assert found[name]["low"] <= planted <= found[name]["high"], (name, found[name])
+        assert found[name]["high"] - found[name]["low"] < 0.12
+    assert found["effects_at_once"] == 8
+    # what is added to tell them apart counts in nothing else
+    assert found["verdicts"] == 4 * 600
+
+
+def test_a_judge_that_reads_one_order_of_speaking_is_seen_through(
+    tmp_path: Path, ruled: Callable[[str, Callable[[JudgeView], int | None]], Ruled]
+) -> None:
+    ruled("last-word", lambda view: view.statements[-1].answer)
+    found = run_audit(AuditConfig("last-word", tasks="claims:test=40"), tmp_path / "a", created="x")
+    assert found["speaking_bias"]["value"] == pytest.approx(-1)
+    assert found["letter_bias"]["value"] == pytest.approx(0)
+    assert found["position_bias"]["value"] == pytest.approx(-1)
+    ruled("letter", lambda view: 0)
+    found = run_audit(AuditConfig("letter", tasks="claims:test=40"), tmp_path / "b", created="x")
+    assert found["speaking_bias"]["value"] == pytest.approx(0)
+    assert found["letter_bias"]["value"] == pytest.approx(1)

@@ -39,7 +39,7 @@ def test_filler_has_the_length_that_is_asked_for(length: int) -> None:
 
 def test_every_factor_is_balanced_and_apart_from_every_other() -> None:
     cases = from_tasks([task(number) for number in range(10)], ())
-    shown = [each for several in presentations(cases, families=True, seed=3) for each in several if not each.probe]
+    shown = [each for several in presentations(cases, families=True, seed=3) for each in several if each.plain]
     assert len(shown) == 40
     for factor in ("order", "longer", "own"):
         assert Counter(getattr(each, factor) for each in shown) == {1: 20, -1: 20}
@@ -49,7 +49,7 @@ def test_every_factor_is_balanced_and_apart_from_every_other() -> None:
 
 def test_each_setting_is_shown_in_both_orders() -> None:
     (shown,) = presentations([case()], families=True, seed=0)
-    orders = Counter((each.longer, each.own) for each in shown if not each.probe)
+    orders = Counter((each.longer, each.own) for each in shown if each.plain)
     assert sorted(orders.values()) == [2, 2]
 
 
@@ -137,3 +137,17 @@ def test_the_judge_sees_what_it_is_said_to_see() -> None:
     assert view_of(found, Shown(order=1), sees_label=False).fields == {"passage": "P"}
     with pytest.raises(ConfigError, match="no field 'evidence'"):
         from_tasks([task(0)], ("evidence",))
+
+
+def test_letter_and_speaking_order_are_shown_apart() -> None:
+    (shown,) = presentations([case()], families=False, seed=0)
+    crossed = [each for each in shown if each.crossed]
+    assert [(each.order, each.spoken) for each in crossed] == [(1, -1), (-1, 1)]
+    view = view_of(case(), crossed[0], sees_label=False)
+    assert view.answers == ("Bob", "Ann")
+    assert [view.answers[said.answer or 0] for said in view.statements] == ["Ann", "Bob"]
+
+
+def test_the_order_of_a_debate_that_was_held_is_not_changed() -> None:
+    (shown,) = presentations([case(held=True)], families=False, seed=0)
+    assert not any(each.crossed for each in shown)

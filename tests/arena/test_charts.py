@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena.charts import Bar, Series, bar_chart, heat_map, interval_plot, line_chart, nice_ticks, reliability_chart
+from arena.charts.drawing import tick_labels
 from arena.protocols.errors import ConfigError
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -31,6 +32,14 @@ def test_ticks_lie_inside_and_are_few(low, size, count):
     assert len(ticks) <= 2 * count + 1
     assert ticks == sorted(set(ticks))
     assert all(low - 1e-6 * size - 1e-6 <= tick <= low + size * (1 + 1e-6) + 1e-6 for tick in ticks)
+
+
+def test_labels_of_an_axis_are_exact():
+    assert tick_labels([0.6125, 0.615, 0.6175]) == ["0.6125", "0.615", "0.6175"]
+    assert tick_labels([-0.25, 0.0, 0.25]) == ["−0.25", "0", "0.25"]
+    assert tick_labels([0.875, 0.9], percent=True) == ["87.5 %", "90 %"]
+    assert tick_labels([-200.0, 0.0, 1000.0]) == ["−200", "0", "1000"]
+    assert tick_labels([2e6, 4e6]) == ["2e+06", "4e+06"]
 
 
 def test_a_line_goes_where_its_data_go():

@@ -109,7 +109,10 @@ def test_repeating_every_question_does_not_narrow_the_interval():
 def test_intervals_cover_the_truth():
     hits = 0
     for seed in range(60):
-        table = {r.name: r for r in elo_table(played(seed, [0, 0.5, 1.0], 300, tasks=100), anchor="g0", seed=seed)}
+        table = {
+            r.name: r
+            for r in elo_table(played(seed, [0, 0.5, 1.0], 300, tasks=100), anchor="g0", seed=seed, bootstrap=200)
+        }
         hits += table["g2"].low <= ELO * 1.0 <= table["g2"].high
     assert hits >= 50  # of 60 at 95 %: fewer has probability 3e-4
 

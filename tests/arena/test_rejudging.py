@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from arena.judges.human import HumanJudge
 from arena.judges.verdicts import abstain
-from arena.protocols.errors import ConfigError, ResumeError
+from arena.protocols.errors import ConfigError, LeftError, ResumeError
 from arena.protocols.records import Verdict
 from arena.rejudging import Comparison, comparison_json, rejudge, stored_comparisons
 from arena.reporting import report_run
@@ -54,7 +57,34 @@ def test_both_judges_stand_side_by_side(run: Path) -> None:
 def test_verdicts_are_stored_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, where = rejudge(run, "match", created="x")
     monkeypatch.setattr("arena.judges.exact.MatchJudge.judge", lambda self, views: pytest.fail("asked again"))
-    assert rejudge(run, "match", created="y") == (first, where)
+    assert rejudge(run, "match", created="y", resume=True) == (first, where)
+
+
+def test_verdicts_that_are_there_are_gone_on_with_only_if_told(run: Path) -> None:
+    rejudge(run, "match", created="x", resume=True)  # nothing to go on with is no mistake
+    with pytest.raises(ResumeError, match=r"already holds verdicts on 6 of 6 transcripts: add --resume .*--name"):
+        rejudge(run, "match", created="y")
+    rejudge(run, "match", created="y", name="again")
+    assert len(list((run / "judged").iterdir())) == 2
+
+
+def test_a_person_who_leaves_is_asked_for_the_others_only(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = iter(["1", "80", ""] * 2)
+
+    def read(before: str) -> str:
+        try:
+            return next(typed)
+        except StopIteration:
+            raise EOFError from None
+
+    judge = HumanJudge("ann", read=read, console=Console(file=io.StringIO()))
+    monkeypatch.setattr("arena.rejudging.JUDGES.build", lambda *given, **context: judge)
+    with pytest.raises(LeftError, match="ann has left"):
+        rejudge(run, "human:name=ann", created="x")
+    typed = iter(["1", "80", ""] * 4)
+    found, _ = rejudge(run, "human:name=ann", created="x", resume=True)
+    assert found.both == 6
+    assert next(typed, None) is None
 
 
 def test_what_was_judged_before_a_stop_is_not_judged_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +105,7 @@ def test_what_was_judged_before_a_stop_is_not_judged_again(run: Path, monkeypatc
 
     with pytest.raises(KeyboardInterrupt):
         rejudge(run, "match", created="x", on_batch=stop)
-    found, _ = rejudge(run, "match", created="x")
+    found, _ = rejudge(run, "match", created="x", resume=True)
     assert asked == [4, 2]
     assert found.both == 6
 
@@ -83,7 +113,7 @@ def test_what_was_judged_before_a_stop_is_not_judged_again(run: Path, monkeypatc
 def test_another_judge_has_a_folder_of_its_own_and_a_name_cannot_be_taken_twice(run: Path) -> None:
     rejudge(run, "match", created="x", name="mine")
     with pytest.raises(ResumeError, match="judge"):
-        rejudge(run, "biased:accuracy=.6", created="x", name="mine")
+        rejudge(run, "biased:accuracy=.6", created="x", name="mine", resume=True)
     rejudge(run, "biased:accuracy=.6", created="x")
     assert len(list((run / "judged").iterdir())) == 2
 

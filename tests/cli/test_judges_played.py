@@ -55,13 +55,17 @@ def test_a_biased_judge_rates_a_tournament() -> None:
 
 
 def test_a_person_judges_one_case_after_the_other_and_may_leave_and_come_back() -> None:
-    left = arena(*PLAY, "--judge", "human:name=ann", typed="yes\n80\n\nno\n90\nBetter.\n\n")
-    told = " ".join(left.stdout.split())
+    left = arena(*PLAY, "--judge", "human:name=ann", typed="yes\n80\n\nno\n90\nBetter.\n\n", code=1)
+    told = " ".join(left.stderr.split())
     assert "stopped (cancelled: ann has left: the input has ended) with 2 of its episodes unplayed" in told
+    assert "Go on by --resume --out first." in told
     with Store.open(Path("first")) as store:
         verdicts = [episode.verdict for episode in store.run().episodes()]
     assert [verdict.choice for verdict in verdicts if verdict] == [0, 1]
     assert [verdict.evidence["explanation"] for verdict in verdicts if verdict] == ["", "Better."]
+    again = arena(*PLAY, "--judge", "human:name=ann", "--resume", "--json", typed="", code=1)
+    assert json.loads(again.stdout)["missing"] == 2
+    assert "2 of its episodes unplayed" in again.stderr
     rest = arena(*PLAY, "--judge", "human:name=ann", "--resume", "--json", typed="yes\n70\n\n" * 2)
     assert json.loads(rest.stdout)["accuracy"]["decidable"] == 4
 

@@ -96,7 +96,15 @@ def test_a_run_is_judged_again() -> None:
     printed = arena("judge", "r", "--judge", "match")
     for text in ("exact@", "match@", "both chose", "Cohen's kappa", "McNemar"):
         assert text in printed
-    found = json.loads(arena("judge", "r", "--judge", "match", "--json"))
+    found = json.loads(arena("judge", "r", "--judge", "match", "--resume", "--json"))
     assert found["original"]["accuracy"]["value"] == 1.0
     assert found["judge"]["accuracy"]["value"] == 0.5
     assert "judged by match@" in Path(arena("report", "r").strip()).read_text()
+
+
+def test_what_is_judged_already_is_shown_again_by_resume() -> None:
+    arena("run", "debate", "--tasks", "q.jsonl", "--agent", "*=fixed:text=yes", "--judge", "exact", "--out", "r")
+    first = json.loads(arena("judge", "r", "--judge", "match", "--json"))
+    refused = " ".join(arena("judge", "r", "--judge", "match", code=2).split())
+    assert "already holds verdicts on 6 of 6 transcripts: add --resume" in refused
+    assert json.loads(arena("judge", "r", "--judge", "match", "--resume", "--json")) == first
