@@ -13,7 +13,23 @@ import pytest
 import arena
 import arena.protocols
 
-PACKAGES = ["arena", "arena.protocols", "arena.agents", "arena.judges", "arena.tasks", "arena.training", "arena.cli"]
+PACKAGES = [
+    "arena",
+    "arena.protocols",
+    "arena.agents",
+    "arena.judges",
+    "arena.tasks",
+    "arena.decisions",
+    "arena.games",
+    "arena.payoffs",
+    "arena.ratings",
+    "arena.scheduling",
+    "arena.store",
+    "arena.tournament",
+    "arena.truth",
+    "arena.training",
+    "arena.cli",
+]
 FLOORS = {"arena.protocols": 1, "arena.agents": 2, "arena.judges": 3, "arena": 4, "arena.training": 5, "arena.cli": 6}
 HEAVY = ["torch", "transformers", "peft", "tokenizers", "sklearn", "scipy", "sqlalchemy"]
 
