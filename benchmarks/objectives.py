@@ -1,13 +1,14 @@
 """What log-probs of tokens cost from hidden states on, forward and backward: time and memory.
 
-    pip install trl                    # to compare with; it may be missing
+    pip install trl cut-cross-entropy  # to compare with; they may be missing, and the second needs CUDA
     python benchmarks/objectives.py [--json] [--quick] [--repeats 3] [--device cuda]
 
 2,048 hidden states of width 576 (SmolLM2's) and an output layer of 49,152 or 128,256 tokens, in float32 and bfloat16,
 frozen (as under LoRA) or trained. Contestants: log_softmax of all logits and a gather (`naive`), TRL's chunked function
-if TRL is installed, and `arena.training.objectives.token_logps`. Every measurement is a fresh process; contestants take
-turns; medians are reported. Memory is the largest resident size above what stood before the first call, its gradients
-included (on CUDA what the allocator peaked at).
+if TRL is installed, on CUDA Apple's kernels (`kernel`, cut-cross-entropy) if they are, and
+`arena.training.objectives.token_logps`. Every measurement is a fresh process; contestants take turns; medians are
+reported. Seconds are those of the processor (of the clock on CUDA or with several threads). Memory is the largest
+resident size above what stood before the first call, its gradients included (on CUDA what the allocator peaked at).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ ROWS, WIDTH = 2048, 576
 VOCABULARIES = {"49k": 49_152, "128k": 128_256}
 DTYPES = ("float32", "bfloat16")
 HEADS = ("frozen", "trained")
-METHODS = ("naive", "trl", "arena")
+METHODS = ("naive", "trl", "kernel", "arena")
+NEEDS = {"trl": "trl", "kernel": "cut_cross_entropy"}
+"""Contestant -> package that it takes."""
 CHUNK = 32_768
 """Columns of TRL's tiles, as its trainers take them."""
 
@@ -39,14 +42,16 @@ def main() -> None:
     if options.worker:
         print(json.dumps(_measure(*options.worker, options)))
         return
-    methods = [name for name in METHODS if name != "trl" or importlib.util.find_spec("trl")]
-    if "trl" not in methods:
-        print("trl is left out: it is not installed", file=sys.stderr)
+    methods = [name for name in options.only or METHODS if name != "kernel" or options.device != "cpu"]
+    for name, package in NEEDS.items():
+        if name in methods and importlib.util.find_spec(package) is None:
+            methods.remove(name)
+            print(f"{name} is left out: {package} is not installed", file=sys.stderr)
     cases = [(v, d, h) for v in (["49k"] if options.quick else VOCABULARIES) for d in DTYPES for h in HEADS]
     found: dict[tuple[str, ...], list[dict[str, float]]] = {}
     for repeat in range(options.repeats):
         for case in cases:
-            for method in methods:
+            for method in _fit(methods, case):
                 found.setdefault((*case, method), []).append(_in_a_process(method, *case, options))
                 last = found[*case, method][-1]
                 print(
@@ -64,11 +69,17 @@ def main() -> None:
         _print(medians, cases, methods)
 
 
+def _fit(methods: list[str], case: tuple[str, str, str]) -> list[str]:
+    """Contestants that can do a case: cut-cross-entropy has no gradient in float32."""
+    return [name for name in methods if name != "kernel" or case[1] == "bfloat16"]
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="end with one line of JSON, and nothing else on stdout")
     parser.add_argument("--quick", action="store_true", help="few rows and one vocabulary: whether it runs")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each (default 3)")
+    parser.add_argument("--only", action="append", choices=METHODS, help="a contestant; may be repeated (default all)")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (default 1)")
     parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
@@ -97,11 +108,13 @@ def _measure(method: str, vocabulary: str, dtype: str, head: str, options: argpa
     function = _FUNCTIONS[method]()
     small = hidden[:2].detach().requires_grad_()
     function(small, weight.detach(), targets[:2]).sum().backward()  # imports, first calls of the kernels
+    # What one thread computes is not longer because other programs compute too.
+    clock = time.process_time if options.device == "cpu" and options.threads == 1 else time.perf_counter
     before = _peak(options.device, reset=True)
-    start = time.perf_counter()
+    start = clock()
     function(hidden, weight, targets).mean().backward()
     _wait(options.device)
-    return {"seconds": time.perf_counter() - start, "mib": (_peak(options.device) - before) / 2**20}
+    return {"seconds": clock() - start, "mib": (_peak(options.device) - before) / 2**20}
 
 
 def _naive() -> Callable[..., Any]:
@@ -121,13 +134,27 @@ def _trl() -> Callable[..., Any]:
     )[0]
 
 
+def _kernel() -> Callable[..., Any]:
+    from cut_cross_entropy import linear_cross_entropy  # type: ignore[import-not-found]
+
+    # Without a filter: by default, gradients that are small are dropped.
+    return lambda hidden, weight, targets: (
+        -linear_cross_entropy(hidden, weight, targets, reduction="none", filter_eps=None)
+    )
+
+
 def _arena() -> Callable[..., Any]:
     from arena.training.objectives.token_logps import token_logps
 
     return token_logps
 
 
-_FUNCTIONS: dict[str, Callable[[], Callable[..., Any]]] = {"naive": _naive, "trl": _trl, "arena": _arena}
+_FUNCTIONS: dict[str, Callable[[], Callable[..., Any]]] = {
+    "naive": _naive,
+    "trl": _trl,
+    "kernel": _kernel,
+    "arena": _arena,
+}
 
 
 def _peak(device: str, *, reset: bool = False) -> int:
@@ -166,7 +193,10 @@ def _print(
 ) -> None:
     print(f"{'vocabulary, type, head':28}" + "".join(f"{method:>22}" for method in methods))
     for case in cases:
-        cells = [f"{medians[*case, m]['seconds']:.2f} s, {medians[*case, m]['mib']:,.0f} MiB" for m in methods]
+        cells = []
+        for method in methods:
+            one = medians.get((*case, method))
+            cells.append("" if one is None else f"{one['seconds']:.2f} s, {one['mib']:,.0f} MiB")
         print(f"{', '.join(case):28}" + "".join(f"{cell:>22}" for cell in cells))
 
 

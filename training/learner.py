@@ -14,10 +14,12 @@ the temperature of the sampler, and so is the KL.
 from __future__ import annotations
 
 import copy
+import importlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -238,8 +240,14 @@ class Learner:
             self.kl_control.update(self._last_kl)
         return result
 
-    def sft(self, sequences: Sequence[TrainingSequence]) -> dict[str, float]:
+    def sft(
+        self, sequences: Sequence[TrainingSequence], weights: Mapping[str, float] = MappingProxyType({})
+    ) -> dict[str, float]:
         """One optimizer step of supervised learning: mean negative log-likelihood of the trained tokens.
+
+        Args:
+            sequences: those without trained tokens are skipped.
+            weights: role (or counted role) -> how much its tokens count in the mean; 1 if it is not named.
 
         Returns:
             Metrics ``loss`` (nats a token), ``entropy``, ``grad_norm``, ``lr``, ``tokens``, ``forward_tokens``.
@@ -248,8 +256,13 @@ class Learner:
             ConfigError: there is nothing to train.
             NumericalError: the loss or a gradient is not finite; the optimizer has not moved.
         """
-        batch = self._batch(_trainable(sequences), "token_mean")
+        sequences = _trainable(sequences)
+        batch = self._batch(sequences, "token_mean")
         batch.temperatures_N, batch.forms = None, None
+        if weights:
+            weights_S = [weights.get(s.role, weights.get(s.role.rpartition("-")[0], 1.0)) for s in sequences]
+            batch.weights_N = batch.weights_N * torch.tensor(weights_S, device=self._device)[batch.rows_N]
+            batch.weights_N /= batch.weights_N.sum()
         return self._step(batch, self._supervised_terms)
 
     def score(self, sequences: Sequence[TrainingSequence], *, reference: bool = True) -> Scores:
@@ -677,10 +690,10 @@ def _optimizer(parameters: list[nn.Parameter], config: OptimizerConfig) -> torch
     if config.optimizer == "adamw":
         return torch.optim.AdamW(parameters, fused=True, **options)
     try:
-        from bitsandbytes.optim import AdamW8bit
+        library: Any = importlib.import_module("bitsandbytes.optim")
     except ImportError as error:
         raise ConfigError("optimizer adamw_8bit needs the package: pip install bitsandbytes") from error
-    found: torch.optim.Optimizer = AdamW8bit(parameters, **options)
+    found: torch.optim.Optimizer = library.AdamW8bit(parameters, **options)
     return found
 
 

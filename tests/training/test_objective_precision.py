@@ -33,7 +33,7 @@ MODULES = [info.name for info in pkgutil.iter_modules(arena.training.objectives.
 
 def public_functions() -> dict[str, Callable[..., Any]]:
     """``module.name`` of everything in `__all__` that is called with tensors or numbers."""
-    found = {}
+    found: dict[str, Callable[..., Any]] = {}
     for name in MODULES:
         module = importlib.import_module(f"arena.training.objectives.{name}")
         for each in module.__all__:

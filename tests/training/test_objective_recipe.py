@@ -16,6 +16,7 @@ from arena.protocols.errors import ConfigError, NumericalError, SourceError
 from arena.training import KLConfig, Learner, LearnerConfig, ObjectiveConfig, TrainingSequence
 from arena.training.advantages import assign_advantages
 from arena.training.crediting import PaidTurn
+from arena.training.judge_learning_config import PolicyGradient
 from arena.training.learner_config import ImportanceConfig
 from arena.training.objective_config import OBJECTIVES, ObjectiveName, OverlongConfig, with_objective
 from arena.training.recipe import load_recipe
@@ -105,7 +106,8 @@ def learner(**config: Any) -> Learner:
     )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = LlamaForCausalLM(layout).double().eval()
+        network: Any = LlamaForCausalLM(layout).double()
+    network.eval()
     made = Learner(SimpleNamespace(network=network), LearnerConfig(clip_norm=None, **config), seed=0)
     made.set_reference()
     return made
@@ -169,9 +171,12 @@ def gradients(
     made: Learner, given: list[TrainingSequence] | None = None
 ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
     found: dict[str, torch.Tensor] = {}
-    made._optimizer.step = lambda: found.update(  # type: ignore[assignment, method-assign]
-        {name: weight.grad.clone() for name, weight in made.parameters.items() if weight.grad is not None}
-    )
+
+    def catch() -> None:
+        found.update({name: weight.grad.clone() for name, weight in made.parameters.items() if weight.grad is not None})
+
+    optimizer: Any = made._optimizer
+    optimizer.step = catch
     metrics = made.update(sequences() if given is None else given)
     return found, metrics
 
@@ -233,11 +238,7 @@ def test_weights_of_another_sampler_give_the_exact_expectation() -> None:
         TrainingSequence([1, 4, token], [2], [float(q)], [0], "a", f"e{token}", 2, [float(q.exp() * rewards[token])])
         for token, q in enumerate(sampler)
     ]
-    found: dict[str, torch.Tensor] = {}
-    made._optimizer.step = lambda: found.update(  # type: ignore[assignment, method-assign]
-        {name: weight.grad.clone() for name, weight in made.parameters.items() if weight.grad is not None}
-    )
-    metrics = made.update(drawn)
+    found, metrics = gradients(made, drawn)
     assert metrics["ratio_max"] == pytest.approx(1.0, abs=1e-6)
     made.network.zero_grad()
     expected = (torch.softmax(made.network(torch.tensor([[1, 4]])).logits[0, 1], 0) * rewards).sum()
@@ -373,3 +374,15 @@ def test_each_line_trains_other_weights(weights: dict[str, torch.Tensor]) -> Non
 def test_the_document_names_every_objective() -> None:
     text = (Path(__file__).parents[2] / "docs" / "objectives.md").read_text(encoding="utf-8")
     assert not [name for name in NAMES if f"`{name}`" not in text]
+
+
+def test_training_a_judge_refuses_what_shapes_the_rewards_of_turns() -> None:
+    learner = {
+        "lr": 1e-3,
+        "kl": {"place": "reward"},
+        "objective": {"mixed_only": True, "overlong": {"max_len": 4, "cache": 2}},
+    }
+    told = PolicyGradient.model_validate({"learner": learner}).faults()
+    assert {path for path, _ in told} == {
+        ("learner", "kl", "place"), ("learner", "objective", "mixed_only"), ("learner", "objective", "overlong")
+    }  # fmt: skip

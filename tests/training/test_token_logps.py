@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from arena.protocols.errors import ConfigError
-from arena.training.objectives.token_logps import token_logps
+from arena.training.objectives.token_logps import token_logps, token_logps_and_entropy
 
 N, H, V = 7, 5, 11
 
@@ -78,7 +78,33 @@ def test_huge_logits_overflow_nowhere() -> None:
 
 def test_nothing_to_score_is_nothing() -> None:
     _, weight, _, _ = inputs()
-    assert token_logps(torch.zeros(0, H, dtype=torch.float64), weight, torch.zeros(0, dtype=torch.long)).shape == (0,)
+    leaf, head = torch.zeros(0, H, dtype=torch.float64).requires_grad_(), weight.requires_grad_()
+    logps = token_logps(leaf, head, torch.zeros(0, dtype=torch.long))
+    assert logps.shape == (0,)
+    logps.sum().backward()
+    assert head.grad is not None
+    assert (head.grad == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("cached", [1, 3 * V, 1 << 20])
+def test_blocks_of_a_tile_change_nothing(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, cached: int) -> None:
+    monkeypatch.setattr("arena.training.objectives.token_logps._CACHED", cached)
+    monkeypatch.setattr("arena.training.objectives.token_logps._COLUMNS", 4)
+    hidden, weight, targets, temperatures = inputs(dtype)
+    leaf, head = hidden.requires_grad_(), weight.requires_grad_()
+    logps, entropy = token_logps_and_entropy(leaf, head, targets, temperatures_N=temperatures, rows=3)
+    logps.sum().backward()
+    exact, exact_head = hidden.detach().double().requires_grad_(), weight.detach().double().requires_grad_()
+    rows = torch.log_softmax(exact @ exact_head.T / temperatures[:, None], -1)
+    want = rows.gather(1, targets[:, None])[:, 0]
+    want.sum().backward()
+    loose = 1e-12 if dtype == torch.float64 else 0.05
+    found = (logps, entropy, leaf.grad, head.grad)
+    for got, right in zip(found, (want, -(rows.exp() * rows).sum(1), exact.grad, exact_head.grad), strict=True):
+        assert got is not None
+        assert right is not None
+        torch.testing.assert_close(got.double(), right, rtol=loose, atol=loose)
 
 
 def test_what_does_not_fit_is_told() -> None:

@@ -31,7 +31,7 @@ def random(seed: int) -> torch.Generator:
 
 def bare(trainer: type, **settings: Any) -> Any:
     """A trainer with nothing but what its loss reads."""
-    made = object.__new__(trainer)
+    made: Any = object.__new__(trainer)
     common = {"accelerator": ACCELERATOR, "model": SimpleNamespace(training=True), "aux_loss_enabled": False}
     common |= {"_metrics": {"train": defaultdict(list)}, "_total_train_tokens": 0, "_tp_size": 1}
     made.__dict__.update(common | settings)

@@ -42,11 +42,11 @@ OBJECTIVES: tuple[Objective, ...] = (
     Objective("rloo", _POLICY, "Ahmadian et al. 2024, 2402.14740", "reinforce.rloo", _switch("rloo")),
     Objective("reinforce_pp", _POLICY, "Hu et al. 2025, 2501.03262", "reinforce.reinforce_pp", _switch("reinforce_pp")),
     Objective("spiral", _POLICY, "Liu et al. 2025, 2506.24119", "returns.RoleBaseline", _switch("spiral")),
-    Objective("ob_rl", _POLICY, "survey IV-E", _PAY, "self_play.objective: reinforce, and `rewards` of the protocol"),
-    Objective("v_rl", _POLICY, "survey IV-G", _PAY, "self_play.objective: reinforce, and a verifier as judge"),
-    Objective("ps_rl", _POLICY, "survey IV-J", "reinforce.pass_rate", "self_play.objective: reinforce, and a check"),
+    Objective("ob_rl", _POLICY, "survey IV-E", _PAY, _switch("reinforce")),
+    Objective("v_rl", _POLICY, "survey IV-G", _PAY, _switch("reinforce")),
+    Objective("ps_rl", _POLICY, "survey IV-J", "reinforce.pass_rate", _switch("reinforce")),
     Objective("cot_ro", _POLICY, "survey IV-F", "reinforce.cot_ro", "self_play.credit.returns: to_go"),
-    Objective("hrl_tar", _POLICY, "survey IV-I", "reinforce.hrl_tar", "self_play.credit.roles: a rule for each level"),
+    Objective("hrl_tar", _POLICY, "survey IV-I", "reinforce.hrl_tar"),
     Objective("ppo_value", "actor-critic", "Schulman et al. 2017, 1707.06347", "actor_critic.ppo_value"),
     Objective("ppo_total", "actor-critic", "Schulman et al. 2017, 1707.06347", "actor_critic.ppo_total"),
     Objective("ppo_ptx", "actor-critic", "Ouyang et al. 2022, 2203.02155", "actor_critic.ppo_ptx"),
@@ -76,7 +76,11 @@ OBJECTIVES: tuple[Objective, ...] = (
         "self_play.credit.estimator: leave_one_out",
     ),
     Objective(
-        "rae", "advantage", "Liu et al. 2025, 2506.24119", "returns.RoleBaseline", "self_play.credit.estimator: rae"
+        "rae",
+        "advantage",
+        "Liu et al. 2025, 2506.24119",
+        "returns.RoleBaseline",
+        "self_play.credit: {estimator: rae, key: [role, node]}",
     ),
     Objective(
         "whiten", "advantage", "Hu et al. 2025, 2501.03262", "supervised.whiten", "self_play.credit.scale: batch"
@@ -95,11 +99,11 @@ OBJECTIVES: tuple[Objective, ...] = (
         "returns.mixed_groups",
         "self_play.learner.objective.mixed_only: true",
     ),
-    Objective("exact", "kl", "Kullback and Leibler 1951", "kl.exact_kl", "self_play.learner.kl.estimator: exact"),
+    Objective("exact_kl", "kl", "Kullback and Leibler 1951", "kl.exact_kl", "self_play.learner.kl.estimator: exact"),
     Objective("k2", "kl", "Schulman 2020", "kl.kl_per_token", "self_play.learner.kl.estimator: k2"),
     Objective("k3", "kl", "Schulman 2020", "kl.kl_per_token", "self_play.learner.kl.estimator: k3"),
     Objective(
-        "k1", "kl", "Ziegler et al. 2019, 1909.08593", "returns.kl_in_reward", "self_play.learner.kl.place: reward"
+        "k1", "kl", "Ziegler et al. 2019, 1909.08593", "returns.kl_in_reward", "self_play.learner.kl: {place: reward}"
     ),
     Objective(
         "adaptive_kl",
@@ -109,8 +113,10 @@ OBJECTIVES: tuple[Objective, ...] = (
         "self_play.learner.kl.target: 0.5",
     ),
     Objective("best_of_n_kl", "kl", "Stiennon et al. 2020, 2009.01325", "kl.best_of_n_kl"),
-    Objective("tis", "importance", "Yao et al. 2025", "importance.sampler_weights"),
-    Objective("sft", "supervised", "Ouyang et al. 2022, 2203.02155", "supervised.nll", "warm_start"),
+    Objective(
+        "tis", "importance", "Yao et al. 2025", "importance.sampler_weights", "self_play.learner.importance: {cap: 2.0}"
+    ),
+    Objective("sft", "supervised", "Ouyang et al. 2022, 2203.02155", "supervised.nll", "warm_start.steps: 100"),
     Objective("rm_bt", "supervised", "Ouyang et al. 2022, 2203.02155", "supervised.rm_bt", "train.kind: bradley-terry"),
     Objective(
         "rm_pointwise",

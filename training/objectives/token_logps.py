@@ -22,7 +22,9 @@ from arena.protocols.errors import ConfigError
 __all__ = ["token_logps", "token_logps_and_entropy"]
 
 ROWS = 256
-"""Rows of a tile: 50 MB of float32 logits at 49,000 tokens; smaller tiles only slow the products down."""
+"""Rows of a tile: 50 MB of float32 or 25 of bfloat16 at 49,000 tokens; smaller tiles slow the products down."""
+_CACHED = 1 << 19
+"""Entries of a tile that are worked on at once: 2 MB of float32."""
 _COLUMNS = 64
 """Fewest columns of a tile across the vocabulary, which has as many entries as one of ROWS rows if that allows it."""
 
@@ -87,26 +89,35 @@ class _TokenLogps(torch.autograd.Function):
         """See `token_logps`; the second result is empty unless the entropy is asked for."""
         wide = torch.float64 if hidden_NH.dtype == torch.float64 else torch.float32
         logps_N = torch.empty(len(hidden_NH), dtype=wide, device=hidden_NH.device)
-        total_N, entropy_N = torch.empty_like(logps_N), torch.empty_like(logps_N if entropy else logps_N[:0])
+        total_N, peaks_N = torch.empty_like(logps_N), torch.empty_like(logps_N)
+        entropy_N = torch.empty_like(logps_N if entropy else logps_N[:0])
         needs_hidden, needs_weight = ctx.needs_input_grad[:2]
         slopes_NH = torch.empty_like(hidden_NH) if needs_hidden else None
         for part in _tiles(len(hidden_NH), rows):
-            logits_RV = _logits(hidden_NH[part], weight_VH, temperatures_N, part, wide)
-            peak_R1 = logits_RV.amax(1, keepdim=True)
-            logits_RV.sub_(peak_R1)
-            chosen_R = logits_RV.gather(1, targets_N[part, None])[:, 0]
-            # In place, unless the logits are still needed: torch.logsumexp would take a second tile.
-            share_RV = logits_RV.exp() if entropy else logits_RV.exp_()
-            sum_R = share_RV.sum(1)
-            logps_N[part] = chosen_R - sum_R.log()
-            total_N[part] = peak_R1[:, 0] + sum_R.log()
-            if entropy:
-                entropy_N[part] = sum_R.log() - torch.linalg.vecdot(share_RV, logits_RV) / sum_R
+            logits_RV = hidden_NH[part] @ weight_VH.T
+            sum_R = total_N[part]  # a view, for the sums of exponentials first
+            for block in _blocks(logits_RV):
+                own = slice(part.start + block.start, part.start + block.stop)
+                # In place, a block that fits the cache at a time: torch.logsumexp would take a second tile.
+                shifted_KV = _cooled(logits_RV[block].to(wide), temperatures_N, own)
+                peak_K1 = shifted_KV.amax(1, keepdim=True)
+                shifted_KV.sub_(peak_K1)
+                logps_N[own] = shifted_KV.gather(1, targets_N[own, None])[:, 0]
+                share_KV = shifted_KV.exp() if entropy else shifted_KV.exp_()
+                sum_R[block] = share_KV.sum(1)
+                if entropy:
+                    entropy_N[own] = -torch.linalg.vecdot(share_KV, shifted_KV)
+                peaks_N[own] = peak_K1[:, 0]
+                logits_RV[block] = share_KV
             if slopes_NH is not None:
                 # Dividing [R, H] is cheaper than dividing [R, V].
-                mean_RH = (share_RV.to(weight_VH.dtype) @ weight_VH).div_(sum_R[:, None])
-                slopes_NH[part] = _cooled(weight_VH[targets_N[part]] - mean_RH, temperatures_N, part)
-            del logits_RV, share_RV  # before the next tile comes
+                mean_RH = (logits_RV @ weight_VH).div_(sum_R[:, None])
+                slopes_NH[part] = _cooled(weight_VH[targets_N[part]].sub_(mean_RH), temperatures_N, part)
+            del logits_RV, shifted_KV, share_KV  # before the next tile comes
+        if entropy:
+            entropy_N.div_(total_N).add_(total_N.log())
+        logps_N.sub_(total_N.log_())
+        total_N.add_(peaks_N)
         # What only a trained head needs is not kept for a frozen one.
         ctx.save_for_backward(
             slopes_NH, *((hidden_NH, weight_VH, targets_N, total_N, temperatures_N) if needs_weight else ())
@@ -143,21 +154,24 @@ def _weight_gradient(
     states_NH = _cooled(hidden_NH * -above_N[:, None].to(hidden_NH.dtype), temperatures_N, slice(None))
     count, size = len(hidden_NH), len(weight_VH)
     for part in _tiles(size, max(rows * size // max(count, 1), _COLUMNS)):
-        share_NC = _logits(hidden_NH, weight_VH[part], temperatures_N, slice(None), total_N.dtype)
-        share_NC.sub_(total_N[:, None]).exp_()
-        inside = ((targets_N >= part.start) & (targets_N < part.stop)).nonzero()[:, 0]
-        share_NC[inside, targets_N[inside] - part.start] -= 1.0
-        torch.mm(share_NC.to(hidden_NH.dtype).T, states_NH, out=gradient_VH[part])
-        del share_NC  # before the next tile comes
+        surplus_NC = _surplus(hidden_NH, weight_VH[part], targets_N - part.start, total_N, temperatures_N)
+        torch.mm(surplus_NC.T, states_NH, out=gradient_VH[part])
+        del surplus_NC  # before the next tile comes
     return gradient_VH
 
 
-def _logits(
-    hidden_RH: Tensor, weight_VH: Tensor, temperatures_N: Tensor | None, part: slice, wide: torch.dtype
+def _surplus(
+    hidden_NH: Tensor, weight_CH: Tensor, targets_N: Tensor, total_N: Tensor, temperatures_N: Tensor | None
 ) -> Tensor:
-    """(R, V) float32 or wider, the caller's to overwrite."""
-    logits_RV = (hidden_RH @ weight_VH.T).to(wide)
-    return logits_RV if temperatures_N is None else logits_RV.div_(temperatures_N[part, None].to(wide))
+    """p - 1[target] of some columns of the vocabulary: (N, C); targets are counted from the first of them."""
+    found_NC = hidden_NH @ weight_CH.T
+    for block in _blocks(found_NC):
+        share_KC = _cooled(found_NC[block].to(total_N.dtype), temperatures_N, block)
+        share_KC.sub_(total_N[block, None]).exp_()
+        inside = ((targets_N[block] >= 0) & (targets_N[block] < len(weight_CH))).nonzero()[:, 0]
+        share_KC[inside, targets_N[block][inside]] -= 1.0  # before it is rounded
+        found_NC[block] = share_KC
+    return found_NC
 
 
 def _cooled(x_RX: Tensor, temperatures_N: Tensor | None, part: slice) -> Tensor:
@@ -166,3 +180,9 @@ def _cooled(x_RX: Tensor, temperatures_N: Tensor | None, part: slice) -> Tensor:
 
 def _tiles(count: int, rows: int) -> Iterator[slice]:
     return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
+
+
+def _blocks(tile_RX: Tensor) -> Iterator[slice]:
+    """Rows of a tile, as many at a time as stay in a processor's cache; on other devices all of them."""
+    rows = max(_CACHED // tile_RX.shape[1], 1) if tile_RX.device.type == "cpu" else len(tile_RX)
+    return _tiles(len(tile_RX), max(rows, 1))
