@@ -12,7 +12,8 @@ A variant is the recipe with other values. A metric is arithmetic over what runs
 ``[VARIANT:] SOURCE.MEASURE.STATISTIC``:
 
     SOURCE      a probe, or ``train`` for the rows of self-play, or ``results`` for ``results.json``
-    STATISTIC   first, last, min, max, mean, last_quarter, lastN, firstN; none for ``results``, which has plain values
+    STATISTIC   first, last, min, max, mean, last_quarter, lastN, firstN; none for ``results``, which has plain values:
+                of lists by number, or by what an entry is called, as in results.alarms.hacking.at
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from arena.protocols.errors import ArenaError, ConfigError, StoreError, suggest
-from arena.protocols.expressions import Expression, LanguageError
+from arena.protocols.errors import ArenaError, ConfigError, LanguageError, StoreError, suggest
+from arena.protocols.expressions import Expression
 
 __all__ = ["MAIN", "Metric", "Records", "Run", "check_metrics", "metrics_rows", "runs_of", "study_metrics"]
 
@@ -150,6 +151,8 @@ class Records:
                 value = value[int(step)]
             elif isinstance(value, list) and step == "last" and value:
                 value = value[-1]
+            elif isinstance(value, list):
+                value = next((each for each in value if isinstance(each, Mapping) and step in each.values()), None)
             else:
                 return None
         return float(value) if isinstance(value, int | float) else None
