@@ -1,4 +1,4 @@
-"""Floor 3: who scores. The contract, the registry and the light judges; models are imported when one is built.
+"""Floor 3: who scores. The contract and the registry of judges; what loads a model is imported when one is built.
 
 A spec names a judge on a command line or in YAML: ``exact``, ``match``, ``classifier:path=DIR``, ``llm:model=smollm2``.
 """
@@ -18,20 +18,17 @@ JUDGES.lazy(
     "classifier",
     "arena.judges.classifier:load_classifier",
     "a trained network over quoted words",
-    heavy=True,
     needs=("path",),
 )
 JUDGES.lazy(
     "llm",
     "arena.judges.llm:llm_judge",
     "a language model, by log-probs of the answers in every order, or by what it states",
-    heavy=True,
 )
 JUDGES.lazy(
     "rubric",
     "arena.judges.rubric:rubric",
     "a language model grades each answer's statements from 1 to 10 by named criteria",
-    heavy=True,
     needs=("model", "criteria"),
 )
 JUDGES.lazy(
@@ -45,13 +42,11 @@ JUDGES.lazy(
     "reward-model",
     "arena.judges.reward_model:reward_model",
     "a network with one output: what each answer's statements are worth by themselves",
-    heavy=True,
 )
 JUDGES.lazy(
     "process-reward",
     "arena.judges.process_reward:process_reward",
     "a reward model read after every step; the worst, all, the last or the mean of them count",
-    heavy=True,
 )
 JUDGES.lazy(
     "panel",
@@ -78,13 +73,13 @@ JUDGES.lazy(
     "constitution",
     "arena.judges.constitution:constitution",
     "a language model says principle by principle whether a reply keeps to it",
-    heavy=True,
+    needs=("model",),
 )
 JUDGES.lazy(
     "critic",
     "arena.judges.critic:critic",
     "a language model says with which probability a reply is correct",
-    heavy=True,
+    needs=("model",),
 )
 
 AGENTS.lazy("greedy-quotes", "arena.judges.greedy:greedy_quotes", "quotes what convinces the judge most")

@@ -12,7 +12,7 @@ from arena.judges.types import AnyJudge, AsyncJudge, JudgeView
 from arena.protocols.errors import BackendError
 from arena.protocols.records import Verdict, VerdictStatus
 
-__all__ = ["FAULTS", "ask_judge", "await_verdict", "check_verdict", "failed_verdict", "is_async"]
+__all__ = ["FAULTS", "ask_judge", "await_verdict", "check_verdict", "checked", "failed_verdict", "is_async"]
 
 T = TypeVar("T")
 
@@ -29,37 +29,43 @@ def is_async(judge: AnyJudge) -> bool:
     return hasattr(judge, "verdict")
 
 
-def ask_judge(judge: AnyJudge, views: Sequence[JudgeView]) -> Sequence[Verdict]:
-    """One verdict a view; where a batch fails, each view alone, so that a fault does not take its siblings along."""
+def ask_judge(judge: AnyJudge, views: Sequence[JudgeView], *, strict: bool = False) -> Sequence[Verdict]:
+    """One verdict a view; where a batch fails, each view alone, so that a fault does not take its siblings along.
+
+    Args:
+        judge: of either kind.
+        views: to be judged.
+        strict: raise where a verdict cannot be used for its view; else one that says so is put in its place.
+
+    Raises:
+        BackendError: there is not one verdict for each view, so that none can be told from another's; or see above.
+    """
     if is_async(judge):
-        return _wait(_gather(judge, views))  # type: ignore[arg-type]
+        return _wait(_gather(judge, views, strict))  # type: ignore[arg-type]
     try:
         verdicts = judge.judge(views)  # type: ignore[union-attr]
     except FAULTS as error:
         if len(views) == 1:
             return [failed_verdict(judge, error)]
-        return [verdict for view in views for verdict in ask_judge(judge, [view])]
-    if not isinstance(verdicts, Sequence) or not all(isinstance(verdict, Verdict) for verdict in verdicts):
+        return [verdict for view in views for verdict in ask_judge(judge, [view], strict=strict)]
+    if not isinstance(verdicts, Sequence):
         raise BackendError(f"judge '{judge.name}' gave something else than a list of verdicts")
     if len(verdicts) != len(views):
         raise BackendError(f"judge '{judge.name}' gave {len(verdicts)} verdicts on {len(views)} views")
-    for view, verdict in zip(views, verdicts, strict=True):
-        check_verdict(judge, view, verdict)
-    return verdicts
+    return [checked(judge, view, verdict, strict=strict) for view, verdict in zip(views, verdicts, strict=True)]
 
 
-async def _gather(judge: AsyncJudge, views: Sequence[JudgeView]) -> list[Verdict]:
-    return list(await asyncio.gather(*(await_verdict(judge, view) for view in views)))
+async def _gather(judge: AsyncJudge, views: Sequence[JudgeView], strict: bool) -> list[Verdict]:
+    return list(await asyncio.gather(*(await_verdict(judge, view, strict=strict) for view in views)))
 
 
-async def await_verdict(judge: AsyncJudge, view: JudgeView) -> Verdict:
+async def await_verdict(judge: AsyncJudge, view: JudgeView, *, strict: bool = False) -> Verdict:
     """The verdict of an asynchronous judge; a fault becomes a verdict that says so."""
     try:
         verdict = await judge.verdict(view)
     except FAULTS as error:
         return failed_verdict(judge, error)
-    check_verdict(judge, view, verdict)
-    return verdict
+    return checked(judge, view, verdict, strict=strict)
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:
@@ -73,6 +79,17 @@ def failed_verdict(judge: AnyJudge, error: BaseException) -> Verdict:
     return Verdict(VerdictStatus.TRANSPORT, judge.name, evidence={"reason": f"{type(error).__name__}: {error}"})
 
 
+def checked(judge: AnyJudge, view: JudgeView, verdict: Verdict, *, strict: bool = False) -> Verdict:
+    """The verdict; in place of one that cannot be used for its view, one that says so, or an error if ``strict``."""
+    try:
+        check_verdict(judge, view, verdict)
+    except BackendError as error:
+        if strict:
+            raise
+        return failed_verdict(judge, error)
+    return verdict
+
+
 def check_verdict(judge: AnyJudge, view: JudgeView, verdict: Verdict) -> None:
     """A verdict that may be used must be a distribution over the answers, or one score where there are none.
 
@@ -83,7 +100,7 @@ def check_verdict(judge: AnyJudge, view: JudgeView, verdict: Verdict) -> None:
         raise BackendError(f"judge '{judge.name}' gave {type(verdict).__name__} instead of a verdict ({view.key})")
     if not verdict.decidable:
         return
-    count = len(view.answers_argued)
+    count = view.compared
     _check_scores(judge, view, verdict)
     if not count:
         return
@@ -98,7 +115,7 @@ def check_verdict(judge: AnyJudge, view: JudgeView, verdict: Verdict) -> None:
 
 
 def _check_scores(judge: AnyJudge, view: JudgeView, verdict: Verdict) -> None:
-    count, scores = len(view.answers_argued), verdict.scores
+    count, scores = view.compared, verdict.scores
     if not count and (len(scores) != 1 or verdict.logps):
         raise BackendError(
             f"judge '{judge.name}' compares answers, and there are none ({view.key}): it must give one score, or none "

@@ -2,10 +2,10 @@
 
 It chooses the right answer with a probability that is a sum:
 
-    P(right) = accuracy + position/2 * first + length/2 * longer + self/2 * own
+    P(right) = accuracy + position/2 * first + speaking/2 * spoken + length/2 * longer + self/2 * own
 
-where ``first``, ``longer`` and ``own`` are +1 if the right answer of two is presented first, is argued in more
-characters, or is the only one argued by the judge's own family of models; -1 if that is so of the wrong answer; 0 if of
+where these are +1 if the right answer of two is listed first, is argued first, is argued in more characters, or is the
+only one argued by the judge's own family of models; -1 if that is so of the wrong answer; 0 if of
 neither. Each bias is therefore the difference in the probability of choosing an answer that *being* first (longer, of
 the same family) makes, all else equal: what a randomised experiment estimates. Nothing is clipped; numbers that would
 need it are refused.
@@ -42,6 +42,7 @@ class BiasedJudge:
         accuracy: probability of choosing the right answer, averaged over presentations in which the biases balance.
         position: how much likelier an answer is chosen for being presented first: in place 0 of the view. The judge
             reads no other order.
+        speaking: for being argued before any other answer.
         length: for being argued in more characters than any other answer.
         self_preference: for being argued by the judge's own family (`Statement.family`).
         family: name of that family.
@@ -64,6 +65,7 @@ class BiasedJudge:
         accuracy: float = 0.8,
         *,
         position: float = 0.0,
+        speaking: float = 0.0,
         length: float = 0.0,
         self_preference: float = 0.0,
         family: str = "biased",
@@ -71,19 +73,20 @@ class BiasedJudge:
         seed: int = 0,
     ) -> None:
         room = 2 * min(accuracy, 1 - accuracy)
-        wanted = abs(position) + abs(length) + abs(self_preference)
+        wanted = abs(position) + abs(speaking) + abs(length) + abs(self_preference)
         if wanted > room + _SLACK:
             raise ConfigError(
                 f"a judge with accuracy={accuracy:g} has no room for biases that add up to {wanted:g}: a probability "
-                f"would leave 0..1; let position, length and self add up to at most {room:g}, in absolute size"
+                f"would leave 0..1; let position, speaking, length and self add up to at most {room:g} in absolute size"
             )
         self.accuracy = accuracy
         self.biases = (position, length, self_preference)
+        self.speaking = speaking
         self.family = family
         self.confidence = max(accuracy, _BARELY) if confidence is None else confidence
         if not 0.5 < self.confidence <= 1:
             raise ConfigError(f"confidence={self.confidence:g} is that of no choice: it must be above 0.5, at most 1")
-        config = [accuracy, *self.biases, family, self.confidence, seed]
+        config = [accuracy, *self.biases, family, self.confidence, seed, *([speaking] if speaking else [])]
         self.name = f"biased@{fingerprint({'kind': 'biased', 'version': 1, 'config': config})}"
         self._coins = blake2b(str(seed).encode(), digest_size=8)
         self._levels: dict[int, tuple[float, float]] = {}
@@ -94,7 +97,7 @@ class BiasedJudge:
         return [self._one(view) for view in views]
 
     def _one(self, view: JudgeView) -> Verdict:
-        count, right = len(view.answers_argued), view.label
+        count, right = view.compared, view.label
         if not count:
             return abstain(self.name, "there are no answers to choose between")
         if right is None or not 0 <= right < count:
@@ -108,13 +111,15 @@ class BiasedJudge:
 
     def chances(self, view: JudgeView) -> list[float]:
         """Probability of choosing each answer; below 0 where there is no room for the biases."""
-        count = len(view.answers_argued)
+        count = view.compared
         chances = [(1 - self.accuracy) / (count - 1) if count > 1 else 1.0] * count
         if view.label is not None and count > 1:
             chances[view.label] = self.accuracy
         position, length, self_preference = self.biases
         if position:
             _shift(chances, position, (0,))
+        if self.speaking:
+            _shift(chances, self.speaking, _first_argued(view))
         if length:
             _shift(chances, length, _longest(view, count))
         if self_preference:
@@ -139,6 +144,10 @@ class BiasedJudge:
             self._levels[count] = math.log(self.confidence), math.log(rest) if rest else FLOOR
         chosen, other = self._levels[count]
         return tuple([chosen if index == choice else other for index in range(count)])
+
+
+def _first_argued(view: JudgeView) -> Collection[int]:
+    return [said.answer for said in view.statements if said.answer is not None][:1]
 
 
 def _longest(view: JudgeView, count: int) -> Collection[int]:
@@ -178,10 +187,11 @@ def biased_judge(
     *,
     accuracy: Annotated[float, Field(ge=0, le=1)] = 0.8,
     position: Bias = 0.0,
+    speaking: Bias = 0.0,
     length: Bias = 0.0,
     self: Bias = 0.0,
     family: str = "biased",
-    confidence: float | None = None,
+    confidence: Annotated[float, Field(gt=0.5, le=1)] | None = None,
     seed: int = 0,
 ) -> BiasedJudge:
     """The judge that a spec names: ``biased:accuracy=.8,position=.15,length=.1,self=.1``.
@@ -192,6 +202,7 @@ def biased_judge(
     return BiasedJudge(
         accuracy,
         position=position,
+        speaking=speaking,
         length=length,
         self_preference=self,
         family=family,

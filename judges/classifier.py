@@ -10,18 +10,20 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from arena.judges.fingerprint import fingerprint
 from arena.judges.types import JudgeView
 from arena.judges.verdicts import abstain
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Verdict, VerdictStatus
+
+if TYPE_CHECKING:  # loaded where a network is used: a check of arguments can do without
+    import torch
+    from torch import Tensor, nn
 
 __all__ = ["ClassifierJudge", "classifier_network", "load_classifier"]
 
@@ -31,6 +33,9 @@ TILE = 128
 
 def classifier_network(items: int, labels: int, hidden: int = 128, *, generator: torch.Generator) -> nn.Sequential:
     """Items -> hidden -> hidden -> labels with ReLU, Kaiming-uniform weights drawn from ``generator``."""
+    import torch
+    from torch import nn
+
     sizes = [items, hidden, hidden, labels]
     layers: list[nn.Module] = []
     for fan_in, fan_out in itertools.pairwise(sizes):
@@ -86,6 +91,8 @@ class ClassifierJudge:
 
     def class_logps(self, hot_BI: NDArray[np.float32]) -> NDArray[np.float32]:
         """Log-probabilities in nats over all labels, (B, labels), for multi-hot rows (B, items)."""
+        import torch
+
         rows = len(hot_BI)
         padded_BI = np.zeros((max(1, -(-rows // TILE)) * TILE, len(self.items)), dtype=np.float32)
         padded_BI[:rows] = hot_BI
@@ -158,6 +165,7 @@ class ClassifierJudge:
     def save(self, folder: str | Path) -> None:
         """Write ``judge.json`` and ``judge.safetensors``; `load_classifier` reads them back."""
         from safetensors.torch import save_file
+        from torch import nn
 
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -186,6 +194,7 @@ def load_classifier(path: str) -> ClassifierJudge:
     Raises:
         ConfigError: the folder holds no such judge, or its weights do not match its name.
     """
+    import torch
     from safetensors.torch import load_file
 
     folder = Path(path)

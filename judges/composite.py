@@ -15,16 +15,18 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
+from arena.judges import JUDGES
 from arena.judges.asking import ask_judge, is_async
 from arena.judges.fingerprint import fingerprint
 from arena.judges.members import AnyMember, build_members, seen_by
 from arena.judges.types import AnyJudge, JudgeView
 from arena.judges.verdicts import MOST_WEIGHT, abstain, scored
-from arena.protocols.errors import ConfigError
+from arena.protocols.errors import ConfigError, UserError
 from arena.protocols.records import Verdict
 from arena.protocols.registry import parse_spec
 
@@ -57,7 +59,7 @@ class _Composite:
         told = [[part.name, part.judge.name, part.weight, part.optional] for part in parts]
         self.name = f"composite@{fingerprint({**config, 'parts': told})}"
 
-    def _combine(self, verdicts: Sequence[Verdict]) -> Verdict:
+    def _combine(self, view: JudgeView, verdicts: Sequence[Verdict]) -> Verdict:
         told = []
         counted: list[tuple[float, Sequence[float]]] = []
         for part, verdict in zip(self.parts, verdicts, strict=True):
@@ -75,7 +77,7 @@ class _Composite:
         of_answers = zip(*(scores for _, scores in counted), strict=True)
         weights = [weight for weight, _ in counted]
         sums = [math.fsum(map(math.prod, zip(weights, scores, strict=True))) / whole for scores in of_answers]
-        return scored(self.name, sums, {"parts": told}, scale=self.scale)
+        return scored(self.name, sums, {"parts": told}, answers=view.compared, scale=self.scale)
 
 
 def _scores(verdict: Verdict) -> Sequence[float]:
@@ -99,7 +101,7 @@ class CompositeJudge(_Composite):
     def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
         """One verdict a view, in order; every part is asked about all views in one call."""
         by_part = [ask_judge(part.judge, [seen_by(part.judge, view) for view in views]) for part in self.parts]
-        return list(map(self._combine, zip(*by_part, strict=True)))
+        return list(map(self._combine, views, zip(*by_part, strict=True)))
 
 
 class AsyncCompositeJudge(_Composite):
@@ -111,7 +113,7 @@ class AsyncCompositeJudge(_Composite):
 
     async def verdict(self, view: JudgeView) -> Verdict:
         """The verdict on one view; all parts are asked at once."""
-        return self._combine(await asyncio.gather(*(member.verdict(view) for member in self._asked)))
+        return self._combine(view, await asyncio.gather(*(member.verdict(view) for member in self._asked)))
 
 
 class PartSpec(BaseModel):
@@ -132,9 +134,28 @@ class PartSpec(BaseModel):
 _PARTS: TypeAdapter[list[PartSpec]] = TypeAdapter(list[PartSpec])
 
 
+def _check_parts(parts: Any) -> Any:
+    try:
+        for number, part in enumerate(_read_parts(parts), start=1):
+            spec = _judge_spec(part, number)
+            try:
+                JUDGES.check(spec, ("seed",))
+            except UserError as error:
+                raise ConfigError(f"part {number}: {error}") from None
+    except ConfigError as error:
+        raise PydanticCustomError("parts", "parts that can be built ({fault})", {"fault": str(error)}) from error
+    return parts
+
+
+Parts: TypeAlias = Annotated[
+    list[str | dict[str, Any]] | dict[str, Annotated[float, Field(gt=0, le=MOST_WEIGHT)]], AfterValidator(_check_parts)
+]
+"""Argument that names the parts of a composite."""
+
+
 def composite(
     *,
-    parts: list[str | dict[str, Any]] | dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]],
+    parts: Parts,
     scale: Annotated[float, Field(gt=0, le=MOST_WEIGHT)] = 1.0,
     seed: int = 0,
 ) -> CompositeJudge | AsyncCompositeJudge:
@@ -149,14 +170,7 @@ def composite(
     Raises:
         ConfigError: there are no parts, a part is none, or two have one name.
     """
-    listed = [{"judge": spec, "weight": weight} for spec, weight in parts.items()] if isinstance(parts, dict) else parts
-    try:
-        read = _PARTS.validate_python([{"judge": part} if not _is_part(part) else part for part in listed])
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        place = ".".join(map(str, fault["loc"][1:]))
-        where = f"part {int(fault['loc'][0]) + 1}" + (f", '{place}'" if place else "")
-        raise ConfigError(f"{where} of judge 'composite': {fault['msg']}") from None
+    read = _read_parts(parts)
     specs = [_judge_spec(part, number) for number, part in enumerate(read, start=1)]
     if not specs:
         raise ConfigError("a composite needs parts=[...]: give it a judge at least")
@@ -166,6 +180,22 @@ def composite(
         Part(name, judge, part.weight, part.optional) for name, judge, part in zip(names, judges, read, strict=True)
     ]
     return (AsyncCompositeJudge if any(map(is_async, judges)) else CompositeJudge)(made, scale)
+
+
+def _read_parts(parts: list[str | dict[str, Any]] | dict[str, float]) -> list[PartSpec]:
+    """The parts as values.
+
+    Raises:
+        ConfigError: one of them is none.
+    """
+    listed = [{"judge": spec, "weight": weight} for spec, weight in parts.items()] if isinstance(parts, dict) else parts
+    try:
+        return _PARTS.validate_python([{"judge": part} if not _is_part(part) else part for part in listed])
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        place = ".".join(map(str, fault["loc"][1:]))
+        where = f"part {int(fault['loc'][0]) + 1}" + (f", '{place}'" if place else "")
+        raise ConfigError(f"{where} of judge 'composite': {fault['msg']}") from None
 
 
 def _is_part(part: str | Mapping[str, Any]) -> bool:

@@ -29,7 +29,7 @@ __all__ = ["ConstitutionJudge", "Worth", "constitution", "read_principles"]
 
 Worth = Literal["mean", "kept"]
 """What a reply is worth: the mean of p(it keeps to a principle), or the share of the principles that it keeps."""
-Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(gt=0, le=1e6)]
 
 
 class ConstitutionJudge:
@@ -82,13 +82,13 @@ class ConstitutionJudge:
         asked = [(reply, principle) for reply in alone for principle in self.principles]
         said = iter(self._asker.ask(asked))
         return [
-            self._verdict([[next(said) for _ in self.principles] for _ in of_one])
+            self._verdict(view, [[next(said) for _ in self.principles] for _ in of_one])
             if isinstance(of_one, list)
             else abstain(self.name, of_one)
-            for of_one in replies
+            for view, of_one in zip(views, replies, strict=True)
         ]
 
-    def _verdict(self, said: Sequence[Sequence[Leaning | NoLeaning]]) -> Verdict:
+    def _verdict(self, view: JudgeView, said: Sequence[Sequence[Leaning | NoLeaning]]) -> Verdict:
         leanings: list[list[Leaning]] = []
         for of_one in said:
             leanings.append([])
@@ -99,7 +99,7 @@ class ConstitutionJudge:
         masses = [leaning.mass for of_one in leanings for leaning in of_one]
         evidence = {"replies": list(map(self._told, leanings)), "mass": math.fsum(masses) / len(masses)}
         scores = list(map(self._score, leanings))
-        return scored(self.name, scores, evidence, strengths=list(map(_logit, scores)))
+        return scored(self.name, scores, evidence, answers=view.compared, strengths=list(map(_logit, scores)))
 
     def _score(self, leanings: Sequence[Leaning]) -> float:
         weights = list(self.principles.values())

@@ -74,7 +74,7 @@ class HumanJudge:
             raise LeftError(f"{self.person} has left: the input has ended") from None
 
     def _one(self, view: JudgeView) -> Verdict:
-        count = len(view.answers_argued)
+        count = view.compared
         if count and not view.answers:
             return abstain(self.name, "the answers are not shown to the judge's role, so a person cannot choose one")
         order = _order(f"{self.seed}\0{view.key}", count)
@@ -131,7 +131,7 @@ class HumanJudge:
         person.show(f"What is the last of it worth, from 0 to {_MOST}?", "bold")
         while (worth := _number(person.line("score> "))) is None or worth > _MOST:
             person.show(f"Type a number from 0 to {_MOST}.", "dim")
-        return scored(self.name, [worth], {"explanation": self._explanation(), "person": self.person})
+        return scored(self.name, [worth], {"explanation": self._explanation(), "person": self.person}, answers=0)
 
     def _explanation(self) -> str:
         self._asked.show("Say why, and end with an empty line; only an empty line leaves it out.", "dim")

@@ -6,13 +6,11 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from arena.agents.backend_hf import HFBackend
 from arena.agents.backends import BACKENDS
 from arena.agents.models import Model
 from arena.agents.types import Backend, ScoreRequest
 from arena.judges.fingerprint import fingerprint
 from arena.judges.forms import Forms, Ids
-from arena.judges.reading import NetworkReader
 from arena.judges.speech import BRIEF, CUE, Parse, Speaker, Speech, Spoken
 from arena.protocols.errors import ConfigError
 
@@ -35,8 +33,8 @@ class JudgeModel:
         cue: words at the beginning of the answer; None: ``Answer:``, and none for a vocabulary of words.
         speech: how much it writes.
         backend: spec of who reads and draws (`arena.agents.backends.BACKENDS`), such as ``vllm``; empty: the network
-            itself, whose numbers are the same to the last bit whatever is judged beside (`NetworkReader`).
-        tile: see `NetworkReader`.
+            itself, whose numbers are the same to the last bit whatever is judged beside.
+        tile: see `arena.judges.reading.NetworkReader`.
 
     Raises:
         ConfigError: a cue for a vocabulary of words.
@@ -68,11 +66,17 @@ class JudgeModel:
     def _drawer(self) -> Backend:
         if self.backend:
             return BACKENDS.build(self.backend, model=self.model, policy=self.model.name)
+        from arena.agents.backend_hf import HFBackend  # loads torch, which a check of arguments can do without
+
         return HFBackend(self.model)
 
     @functools.cached_property
     def _reader(self) -> Reader:
-        return _BackendReader(self._drawer) if self.backend else NetworkReader(self.model, tile=self._tile)
+        if self.backend:
+            return _BackendReader(self._drawer)
+        from arena.judges.reading import NetworkReader
+
+        return NetworkReader(self.model, tile=self._tile)
 
     def name(self, kind: str, config: Mapping[str, Any]) -> str:
         """The name of an instrument with these weights."""

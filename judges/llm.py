@@ -24,7 +24,7 @@ from pydantic import Field
 from arena.agents.models import Model, load_model, open_model
 from arena.judges.forms import Forms, Ids, letter_spellings, log_sum, spread, word_spellings
 from arena.judges.language import JudgeModel
-from arena.judges.orders import Average, Compare, Order, combine, presentations
+from arena.judges.orders import Average, Compare, Order, Speaking, combine, presentations, speaking_orders
 from arena.judges.prompts import JudgePrompt, items_of, labels_for
 from arena.judges.speech import Speech, Spoken, answer_parser, hear, seed_of
 from arena.judges.types import JudgeView
@@ -43,7 +43,7 @@ MEMO_SPOKEN = 5_000
 AnswerBy = Literal["letter", "text"]
 Channel = Literal["logps", "stated"]
 Moment = Literal["prompt", "rationale"]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ class Question:
 
     order: Order
     """Indices of the answers (task order) by place."""
+    speakers: Order
+    """Answers in the order in which they are argued; empty for the given one."""
     text: str
     """What the model is asked."""
     prompt: Ids
@@ -99,6 +101,7 @@ class LLMJudge:
         cue: words put at the beginning of the answer; None: ``Answer:``, and none for a vocabulary of words.
         reads: task field whose words count as quoted items where the judge's role may see it.
         average, compare: see `arena.judges.orders`.
+        statements: ``balanced`` also shows the statements in every order of speaking, for each order of the answers.
         any_case: ``a`` says A, too; for templates that leave the case open.
         stated: also let it write its answer, in each order.
         rationale: most tokens of reasoning that it writes before.
@@ -128,6 +131,7 @@ class LLMJudge:
         reads: str = "evidence",
         average: Average = "probs",
         compare: Compare = "all",
+        statements: Speaking = "given",
         any_case: bool = False,
         stated: bool = False,
         rationale: int = 0,
@@ -145,6 +149,7 @@ class LLMJudge:
             answer_by=(answer_by or "letter", AnswerBy),
             average=(average, Average),
             compare=(compare, Compare),
+            statements=(statements, Speaking),
             decide_by=(decide_by, Channel),
             logps_after=(logps_after, Moment),
         )
@@ -160,6 +165,8 @@ class LLMJudge:
         self.reads = reads
         self.average: Average = average
         self.compare: Compare = compare
+        self.statements: Speaking = statements
+        self.prompt.check_statements(statements)
         self.any_case = any_case
         self.decide_by: Channel = decide_by
         self.logps_after: Moment = logps_after
@@ -191,6 +198,8 @@ class LLMJudge:
             "any_case": self.any_case,
             "stated": self.stated,
         }
+        if self.statements != "given":
+            config["statements"] = self.statements
         if self.stated:
             config |= {"decide_by": self.decide_by, "logps_after": self.logps_after}
             config |= dataclasses.asdict(self.speech)
@@ -221,7 +230,7 @@ class LLMJudge:
             view.answers,
             tuple(items_of(view, self.reads)) if items else None,
             view.question if question else None,
-            tuple(view.statements) if statements or self.compare == "pairs" else None,
+            tuple(view.statements) if statements or self.compare == "pairs" or self.statements != "given" else None,
             view.key if self.speech.temperature else None,
         )
 
@@ -247,8 +256,10 @@ class LLMJudge:
         count = len(view.answers)
         questions = []
         for order in presentations(count, self.compare):
-            text = self.prompt.present(view, order, self.reads)
-            questions.append(Question(order, text, self._language.speaker.prompt(text), self._forms(view, order)))
+            forms = self._forms(view, order)
+            for speakers in speaking_orders(order, self.statements):
+                text = self.prompt.present(view, order, self.reads, speakers)
+                questions.append(Question(order, speakers, text, self._language.speaker.prompt(text), forms))
         return questions
 
     def _forms(self, view: JudgeView, order: Order) -> Forms:
@@ -297,7 +308,8 @@ class LLMJudge:
             found = self._combine(questions, [next(shares) for _ in questions], len(views[key].answers))
             if key in spoken:
                 orders = [question.order for question in questions]
-                found.said, found.evidence["stated"] = hear(orders, spoken[key])
+                speakers = [question.speakers for question in questions]
+                found.said, found.evidence["stated"] = hear(orders, spoken[key], speakers)
             memo[key] = found
 
     def _nothing(self, status: VerdictStatus, why: str) -> _Found:
@@ -335,7 +347,9 @@ class LLMJudge:
                 return _Found(problem=(VerdictStatus.ABSTAIN, f"the model gives an answer {why}"))
             normal.append([share - whole for share in logps])
             mass += math.exp(whole)
-        combined, evidence = combine([question.order for question in questions], normal, count, self.average)
+        orders = [question.order for question in questions]
+        speakers = [question.speakers for question in questions]
+        combined, evidence = combine(orders, normal, count, self.average, speakers)
         return _Found(combined, {**evidence, "mass": mass / len(shares)})
 
     def save(self, folder: str | Path) -> None:
@@ -363,12 +377,13 @@ def llm_judge(
     reads: str | None = None,
     average: Average | None = None,
     compare: Compare | None = None,
+    statements: Speaking | None = None,
     any_case: bool | None = None,
     stated: bool | None = None,
     rationale: Count | None = None,
-    reserve: Annotated[int, Field(ge=1)] | None = None,
+    reserve: Annotated[int, Field(ge=1, le=10**9)] | None = None,
     thinking: Count | None = None,
-    temperature: Annotated[float, Field(ge=0)] | None = None,
+    temperature: Annotated[float, Field(ge=0, le=1e6)] | None = None,
     seed: int = 0,
     decide_by: Channel | None = None,
     logps_after: Moment | None = None,
@@ -388,6 +403,7 @@ def llm_judge(
         "reads": reads,
         "average": average,
         "compare": compare,
+        "statements": statements,
         "any_case": any_case,
         "stated": stated,
         "rationale": rationale,

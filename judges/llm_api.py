@@ -23,7 +23,7 @@ from arena.agents.openai.replies import Reply
 from arena.agents.prices import Usage
 from arena.judges.fingerprint import fingerprint
 from arena.judges.forms import log_sum
-from arena.judges.orders import Average, Compare, Order, combine, presentations
+from arena.judges.orders import Average, Compare, Order, Speaking, combine, presentations, speaking_orders
 from arena.judges.prompts import JudgePrompt, labels_for
 from arena.judges.speech import BRIEF, CUE, Speech, Spoken, answer_parser, hear, seed_of
 from arena.judges.types import JudgeView
@@ -35,7 +35,7 @@ from arena.protocols.stated import PARSER, Stated
 __all__ = ["LLMApiJudge", "llm_api_judge"]
 
 DecideBy = Literal["either", "logps", "stated"]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
 Result = TypeVar("Result")
 
 MOST_TOP = 20
@@ -60,6 +60,7 @@ class LLMApiJudge:
         cue: words that the answer begins with, for a server that takes a prefill; None: ``Answer:``.
         reads: task field whose words count as quoted items where the judge's role may see it.
         average, compare: see `arena.judges.orders`.
+        statements: see `arena.judges.llm.LLMJudge`.
         any_case: ``a`` says A, too.
 
     Raises:
@@ -80,6 +81,7 @@ class LLMApiJudge:
         reads: str = "evidence",
         average: Average = "probs",
         compare: Compare = "all",
+        statements: Speaking = "given",
         any_case: bool = False,
     ) -> None:
         if speech.reasons and decide_by == "logps":
@@ -98,6 +100,8 @@ class LLMApiJudge:
         self.reads = reads
         self.average: Average = average
         self.compare: Compare = compare
+        self.statements: Speaking = statements
+        self.prompt.check_statements(statements)
         self.any_case = any_case
         words = dataclasses.asdict(speech)
         if agent.settings.temperature == 0.0:
@@ -117,6 +121,8 @@ class LLMApiJudge:
             "any_case": any_case,
             "parser": PARSER,
         }
+        if statements != "given":
+            config["statements"] = statements
         self.name = f"llm-api@{fingerprint(config)}"
 
     @property
@@ -132,17 +138,22 @@ class LLMApiJudge:
             ConfigError: it refuses the key or the model, or ``max_cost`` cannot be kept.
         """
         try:
-            orders = presentations(len(view.answers), self.compare)
-            texts = [self.prompt.present(view, order, self.reads) for order in orders]
+            shown = [
+                (order, speakers)
+                for order in presentations(len(view.answers), self.compare)
+                for speakers in speaking_orders(order, self.statements)
+            ]
+            texts = [self.prompt.present(view, order, self.reads, speakers) for order, speakers in shown]
         except ConfigError as error:
             return abstain(self.name, str(error))
+        orders, speakers_of = [order for order, _ in shown], [speakers for _, speakers in shown]
         evidence: dict[str, Any] = {}
         verdict = None
         if self.decide_by != "stated":
-            verdict = await self._by_logps(view, orders, texts, evidence)
+            verdict = await self._by_logps(view, orders, speakers_of, texts, evidence)
         if verdict is not None and not self.stated:
             return verdict
-        said, told = hear(orders, await self._write(view, orders, texts))
+        said, told = hear(orders, await self._write(view, orders, texts), speakers_of)
         if verdict is None:
             if said.value is None:
                 verdict = abstain(self.name, said.reason, said.status, evidence=evidence)
@@ -155,7 +166,12 @@ class LLMApiJudge:
     # Log-probs
 
     async def _by_logps(
-        self, view: JudgeView, orders: Sequence[Order], texts: Sequence[str], evidence: dict[str, Any]
+        self,
+        view: JudgeView,
+        orders: Sequence[Order],
+        speakers: Sequence[Order],
+        texts: Sequence[str],
+        evidence: dict[str, Any],
     ) -> Verdict | None:
         """The verdict by log-probs; None if the server tells none and what is stated may decide."""
         try:
@@ -186,7 +202,7 @@ class LLMApiJudge:
             whole = log_sum(shares.values())
             normal.append([shares[answer] - whole for answer in sorted(shares)])
             masses.append(math.exp(whole))
-        logps, told = combine(orders, normal, len(view.answers), self.average)
+        logps, told = combine(orders, normal, len(view.answers), self.average, speakers)
         unseen = max(min(logp for _, logp in reply.top_logprobs) for reply in replies)
         evidence |= {**told, "mass": sum(masses) / len(masses)}
         # A spelling that the server does not list is less likely than all that it does.
@@ -293,7 +309,7 @@ def llm_api_judge(
     decide_by: DecideBy = "either",
     stated: bool = False,
     rationale: Count = 0,
-    reserve: Annotated[int, Field(ge=1)] = 24,
+    reserve: Annotated[int, Field(ge=1, le=10**9)] = 24,
     thinking: Count = 0,
     temperature: Annotated[float, Field(ge=0, le=10)] | None = 0.0,
     seed: int = 0,
@@ -301,14 +317,15 @@ def llm_api_judge(
     reads: str | None = None,
     average: Average = "probs",
     compare: Compare = "all",
+    statements: Speaking = "given",
     any_case: bool = False,
-    top: Annotated[int, Field(ge=1)] | None = None,
+    top: Annotated[int, Field(ge=1, le=10**9)] | None = None,
     prefill: bool = False,
-    concurrency: Annotated[int, Field(ge=1)] = 16,
-    rpm: Annotated[float, Field(gt=0)] | None = None,
-    timeout: Annotated[float, Field(gt=0)] = 120.0,
-    retries: Annotated[int, Field(ge=0)] = 5,
-    max_cost: Annotated[float, Field(gt=0)] | None = None,
+    concurrency: Annotated[int, Field(ge=1, le=10**9)] = 16,
+    rpm: Annotated[float, Field(gt=0, le=1e6)] | None = None,
+    timeout: Annotated[float, Field(gt=0, le=1e6)] = 120.0,
+    retries: Annotated[int, Field(ge=0, le=10**9)] = 5,
+    max_cost: Annotated[float, Field(gt=0, le=1e6)] | None = None,
     prices: str = "",
     cache: str = "",
 ) -> LLMApiJudge:
@@ -317,7 +334,7 @@ def llm_api_judge(
     Args:
         model, base_url, api_key_env, prefill, concurrency, rpm, timeout, retries, max_cost, prices, cache: see
             `arena.agents.openai.specs.openai_agent`.
-        prompt, decide_by, stated, cue, reads, average, compare, any_case: see `LLMApiJudge`.
+        prompt, decide_by, stated, cue, reads, average, compare, statements, any_case: see `LLMApiJudge`.
         rationale, reserve, thinking, seed: see `arena.judges.speech.Speech`.
         temperature: at which words are drawn; None leaves it to the server, as reasoning models demand.
         top: how many of the likeliest tokens the server is asked for; None: 20, the most that OpenAI's tells.
@@ -351,6 +368,7 @@ def llm_api_judge(
         reads=reads or "evidence",
         average=average,
         compare=compare,
+        statements=statements,
         any_case=any_case,
     )
     if reads is not None:

@@ -7,13 +7,15 @@ averaged. Two ways:
 * ``pairs``: two answers at a time, each pair in both orders; the strengths of Bradley and Terry (1952) that fit the
   pairs best make the distribution (of three or more: the first choice of Plackett and Luce).
 
-For two answers both are the same.
+For two answers both are the same. A judge may prefer whoever speaks first or last as well; `Speaking` says whether that
+is balanced, too.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -21,12 +23,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.judges.forms import log_sum
+from arena.judges.types import Statement
 from arena.judges.verdicts import normalise
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import VerdictStatus
 from arena.protocols.stated import Stated
 
-__all__ = ["Average", "Compare", "Order", "average", "combine", "presentations", "state", "strengths"]
+__all__ = [
+    "Average",
+    "Compare",
+    "Order",
+    "Speaking",
+    "average",
+    "combine",
+    "presentations",
+    "respoken",
+    "speaking_orders",
+    "state",
+    "strengths",
+    "told_speakers",
+]
 
 Order = tuple[int, ...]
 """Indices of answers (task order) by the place where they stand."""
@@ -35,6 +51,10 @@ Average = Literal["probs", "logps"]
 a judge that changes its mind with the order is unsure. ``logps``: mean of the log-probs, normalised again, in which a
 preference for a place that adds the same log-odds to every verdict cancels out."""
 Compare = Literal["all", "pairs"]
+
+Speaking = Literal["given", "balanced"]
+"""In which order statements are shown: as they were made, or so that in every round each side speaks first equally
+often. What was said in reply to something may then stand before it."""
 
 MOST_STEPS = 100
 
@@ -52,6 +72,32 @@ def presentations(count: int, compare: Compare = "all") -> list[Order]:
     return [tuple((start + place) % count for place in range(count)) for start in range(count)]
 
 
+def speaking_orders(order: Order, how: Speaking = "given") -> list[Order]:
+    """The orders of speaking in which an order of the answers is shown: their cyclic ones, or ``()`` for the given."""
+    answers = sorted(order)
+    if how == "given":
+        return [()]
+    return [tuple(answers[start:] + answers[:start]) for start in range(len(answers))]
+
+
+def respoken(statements: Sequence[Statement], speakers: Order) -> list[Statement]:
+    """The statements with those of each round in another order; what argues for none of the answers stays in its place.
+
+    Args:
+        statements: as they were made. The k-th statements for all answers are a round.
+        speakers: answers in the order in which they are to be argued; empty leaves everything as it is.
+    """
+    place = {answer: number for number, answer in enumerate(speakers)}
+    made: Counter[int] = Counter()
+    argued: list[tuple[int, int, Statement]] = []
+    for said in statements:
+        if said.answer is not None and said.answer in place:
+            argued.append((made[said.answer], place[said.answer], said))
+            made[said.answer] += 1
+    ordered = iter(sorted(argued, key=lambda each: each[:2]))
+    return [next(ordered)[2] if said.answer in place else said for said in statements]
+
+
 def average(logps_by_order: Sequence[Sequence[float]], how: Average = "probs") -> tuple[float, ...]:
     """One distribution of several over the same answers, in nats."""
     columns = zip(*logps_by_order, strict=True)
@@ -61,7 +107,11 @@ def average(logps_by_order: Sequence[Sequence[float]], how: Average = "probs") -
 
 
 def combine(
-    orders: Sequence[Order], logps_by_order: Sequence[Sequence[float]], count: int, how: Average
+    orders: Sequence[Order],
+    logps_by_order: Sequence[Sequence[float]],
+    count: int,
+    how: Average,
+    speakers: Sequence[Order] = (),
 ) -> tuple[tuple[float, ...], dict[str, Any]]:
     """One distribution over the answers, in task order, and what it comes from.
 
@@ -70,17 +120,23 @@ def combine(
         logps_by_order: for each order the log-probs in nats of the answers that it shows, in task order, normalised.
         count: of answers.
         how: in which average.
+        speakers: the order of speaking in each; absent: the given one.
     """
     together: dict[Order, list[Sequence[float]]] = {}
     told, consistent = [], True
-    for order, logps in zip(orders, logps_by_order, strict=True):
+    for number, (order, logps) in enumerate(zip(orders, logps_by_order, strict=True)):
         found = together.setdefault(tuple(sorted(order)), [])
         consistent = consistent and (not found or _best(found[0]) == _best(logps))
         found.append(logps)
-        told.append({"order": list(order), "logps": list(logps)})
+        told.append({"order": list(order), **told_speakers(speakers, number), "logps": list(logps)})
     averages = {shown: average(found, how) for shown, found in together.items()}
     whole = averages.get(tuple(range(count))) or normalise(strengths(averages, count))
     return whole, {"orders": told, "order_consistent": consistent}
+
+
+def told_speakers(speakers: Sequence[Order], number: int) -> dict[str, Any]:
+    """For evidence: the order of speaking of a reading, where it is not the given one."""
+    return {"speakers": list(speakers[number])} if any(speakers) else {}
 
 
 def _best(logps: Sequence[float]) -> int:

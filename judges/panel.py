@@ -89,10 +89,10 @@ class _PanelBase:
         evidence = {"rule": self.rule, "quorum": self.quorum, "members": [_kept(verdict) for verdict in verdicts]}
         if len(decided) < self.quorum:
             combined = self._undecided(verdicts)
-        elif not view.answers_argued:
+        elif not view.compared:
             combined = self._rate(decided)
         else:
-            combined = self._choose(decided, len(view.answers_argued))
+            combined = self._choose(decided, view.compared)
         combined.evidence = {**evidence, **combined.evidence}
         return combined
 
@@ -182,9 +182,9 @@ def panel(
     *,
     judges: Annotated[list[SpecLike], Field(min_length=2)] | None = None,
     judge: SpecLike | None = None,
-    n: Annotated[int, Field(ge=2)] | None = None,
+    n: Annotated[int, Field(ge=2, le=10**9)] | None = None,
     rule: PanelRule = "mean",
-    quorum: Annotated[int, Field(ge=1)] | None = None,
+    quorum: Annotated[int, Field(ge=1, le=10**9)] | None = None,
     seed: int = 0,
 ) -> Panel | AsyncPanel:
     """The panel that a spec names: ``panel:judges=[exact, "llm:model=smollm2"],rule=majority``, or an ensemble of one

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from arena.judges.reward_model import RewardModelJudge, build
-from arena.judges.reward_network import RewardNetwork
+from arena.judges.reward_model import Lapse, RewardModelJudge, Scale, Tile, build
 from arena.judges.reward_text import Of, Reply, replies_of
 from arena.judges.types import JudgeView
 from arena.protocols.errors import ConfigError
+
+if TYPE_CHECKING:
+    from arena.judges.reward_network import RewardNetwork
 
 __all__ = ["Outcome", "ProcessRewardJudge", "Step", "log_sigmoid", "process_reward"]
 
@@ -46,7 +48,7 @@ class ProcessRewardJudge(RewardModelJudge):
         step: what a step is.
         outcome: how the scores of steps become one.
         scale: see `RewardModelJudge`.
-        unargued: see `RewardModelJudge`.
+        unargued, lapse: see `RewardModelJudge`.
         report: what training measured.
 
     Where there are no answers, all statements with ``of=all`` are one reply, whoever made them. The scores of all steps
@@ -65,6 +67,7 @@ class ProcessRewardJudge(RewardModelJudge):
         outcome: Outcome = "min",
         scale: float = 1.0,
         unargued: bool = False,
+        lapse: float = 0.0,
         report: Mapping[str, Any] | None = None,
     ) -> None:
         if of == "answer":
@@ -75,7 +78,7 @@ class ProcessRewardJudge(RewardModelJudge):
             raise ConfigError(f"outcome={outcome!r}: write min, product, last or mean")
         self.step: Step = step
         self.combine: Outcome = outcome
-        super().__init__(network, prompt, of=of, scale=scale, unargued=unargued, report=report)
+        super().__init__(network, prompt, of=of, scale=scale, unargued=unargued, lapse=lapse, report=report)
 
     def config(self) -> dict[str, Any]:
         """See `RewardModelJudge.config`."""
@@ -83,7 +86,7 @@ class ProcessRewardJudge(RewardModelJudge):
 
     def replies(self, view: JudgeView) -> list[Reply]:
         """See `RewardModelJudge.replies`."""
-        if view.answers_argued or view.answers or self.of == "last":
+        if view.compared or self.of == "last":
             return super().replies(view)
         each = [replies_of(_only(view, number), self.of)[0] for number in range(len(view.statements))]
         if not each:
@@ -126,9 +129,10 @@ def process_reward(
     of: Of | None = None,
     step: Step | None = None,
     outcome: Outcome | None = None,
-    scale: float | None = None,
+    scale: Scale | None = None,
     unargued: bool | None = None,
-    tile: int | None = None,
+    lapse: Lapse | None = None,
+    tile: Tile | None = None,
 ) -> RewardModelJudge:
     """The judge that a spec names: ``process-reward:model=NAME`` or ``process-reward:path=DIR``.
 
@@ -136,5 +140,5 @@ def process_reward(
         ConfigError: neither or both are given, or there is no such reward model.
     """
     options = {"prompt": prompt, "of": of, "step": step, "outcome": outcome, "scale": scale, "unargued": unargued}
-    given = {key: value for key, value in options.items() if value is not None}
+    given = {key: value for key, value in {**options, "lapse": lapse}.items() if value is not None}
     return build(ProcessRewardJudge, model, path, tile, given)

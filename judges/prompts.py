@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from arena.judges.orders import Order, Speaking, respoken
 from arena.judges.types import JudgeView, Statement
 from arena.protocols.errors import ConfigError, LanguageError, suggest
 from arena.protocols.inert import defuse, inert_line
@@ -95,6 +96,15 @@ class JudgePrompt:
         self.source, self.template = open_prompt(source, NAMES)
         self.names = self.template.names
 
+    def check_statements(self, statements: Speaking) -> None:
+        """Refuse an order of speaking that this prompt does not show.
+
+        Raises:
+            ConfigError: neither statements nor quotes are named.
+        """
+        if statements != "given" and not {"statements", "items"} & set(self.names):
+            raise ConfigError(f"statements={statements} is for a prompt that shows what was said: leave it out")
+
     def check_reads(self, reads: str) -> None:
         """Refuse the name of a task field that this prompt does not show.
 
@@ -104,17 +114,20 @@ class JudgePrompt:
         if "items" not in self.names:
             raise ConfigError(f"reads={reads} is for a prompt that names 'items', and this one does not: leave it out")
 
-    def present(self, view: JudgeView, order: Sequence[int], reads: str) -> str:
+    def present(self, view: JudgeView, order: Sequence[int], reads: str, speakers: Order = ()) -> str:
         """The prompt with some of the answers, without what was said for the others.
 
         Args:
             view: all that the judge may know.
             order: task indices of the answers by presented place.
             reads: task field whose words count as quoted items where the judge's role may see it.
+            speakers: see `arena.judges.orders.respoken`.
 
         Raises:
             ConfigError: the template fails on these values.
         """
+        if speakers:
+            view = dataclasses.replace(view, statements=respoken(view.statements, speakers))
         if len(order) < len(view.answers):
             said = [statement for statement in view.statements if statement.answer in (None, *order)]
             view = dataclasses.replace(view, statements=said)

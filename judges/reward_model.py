@@ -11,16 +11,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
 
 from arena.judges.fingerprint import fingerprint
-from arena.judges.reward_network import RewardNetwork, Row
-from arena.judges.reward_opening import load_reward_network, open_reward_network
 from arena.judges.reward_text import Of, Reply, RewardPrompt, replies_of
 from arena.judges.types import JudgeView
-from arena.judges.verdicts import abstain, scored
+from arena.judges.verdicts import MOST_WEIGHT, abstain, scored
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Verdict, VerdictStatus
+
+if TYPE_CHECKING:  # it loads torch, which a check of arguments can do without
+    from arena.judges.reward_network import RewardNetwork, Row
 
 __all__ = ["RewardModelJudge", "load_reward_judge", "read_config", "reward_model"]
 
@@ -28,6 +31,11 @@ MEMO = 200_000
 """Most scores remembered: prefixes of debates come again and again."""
 WORDS_PROMPT = "{{ question }} {{ answer }}"
 """For word-level vocabularies, which have no words for a frame."""
+
+
+Scale = Annotated[float, Field(gt=0, le=MOST_WEIGHT)]
+Lapse = Annotated[float, Field(ge=0, lt=1)]
+Tile = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class RewardModelJudge:
@@ -40,6 +48,7 @@ class RewardModelJudge:
         of: the reply: ``all`` statements for the answer, the ``last`` one, or the ``answer``'s own text.
         scale: nats that one unit of score is worth where answers are compared.
         unargued: score an answer that nobody argued by an empty reply; else the judge abstains.
+        lapse: share of the probability that is spread evenly over the answers (`arena.training.calibration`).
         report: what training measured; kept with the judge.
 
     Where there are no answers, the last statement is scored alone.
@@ -56,12 +65,17 @@ class RewardModelJudge:
         of: Of = "all",
         scale: float = 1.0,
         unargued: bool = False,
+        lapse: float = 0.0,
         report: Mapping[str, Any] | None = None,
     ) -> None:
         if of not in ("all", "last", "answer"):
             raise ConfigError(f"of={of!r}: write all, last or answer")
-        if not scale > 0:
-            raise ConfigError(f"scale={scale}: a better score must stay better, so it is above 0")
+        if not 0 < scale <= MOST_WEIGHT:
+            raise ConfigError(
+                f"scale={scale}: a better score must stay better: write a number above 0, at most 1,000,000"
+            )
+        if not 0 <= lapse < 1:
+            raise ConfigError(f"lapse={lapse}: the share of probability that says nothing is 0 or more, and below 1")
         if unargued and of == "answer":
             raise ConfigError("unargued has no effect where the answers themselves are scored: remove it")
         self.network = network
@@ -70,17 +84,24 @@ class RewardModelJudge:
         self.of: Of = of
         self.scale = float(scale)
         self.unargued = unargued
+        self.lapse = float(lapse)
         self.report = dict(report or {})
         self._memo: dict[Row, float] = {}
         self.name = f"{self.kind}@{fingerprint({**self.config(), 'kind': self.kind}, network.network.state_dict())}"
 
     def config(self) -> dict[str, Any]:
         """Arguments beside the network, as they are saved."""
-        return {"prompt": self.prompt.source, "of": self.of, "scale": self.scale, "unargued": self.unargued}
+        config = {"prompt": self.prompt.source, "of": self.of, "scale": self.scale, "unargued": self.unargued}
+        return {**config, "lapse": self.lapse} if self.lapse else config
 
     def with_network(self, network: RewardNetwork) -> RewardModelJudge:
         """The same instrument around other weights."""
         return type(self)(network, **self.config(), report=self.report)
+
+    def calibrated(self, scale: float, lapse: float, report: Mapping[str, Any]) -> RewardModelJudge:
+        """The same scores with other probabilities; ``report`` is added to what is kept."""
+        config = {**self.config(), "scale": scale, "lapse": lapse}
+        return type(self)(self.network, **config, report={**self.report, **report})
 
     # -- what a process reward model does otherwise
 
@@ -130,7 +151,10 @@ class RewardModelJudge:
         wanted = [row for found in read if isinstance(found, list) for rows in found for row in rows]
         new = [row for row in dict.fromkeys(wanted) if row not in self._memo]
         self._memo.update(zip(new, self.network.score(new), strict=True))
-        return [found if isinstance(found, Verdict) else self._verdict(found) for found in read]
+        return [
+            found if isinstance(found, Verdict) else self._verdict(view, found)
+            for view, found in zip(views, read, strict=True)
+        ]
 
     def _read(self, view: JudgeView) -> list[list[Row]] | Verdict:
         try:
@@ -144,10 +168,11 @@ class RewardModelJudge:
         reason = f"the reply takes {longest} tokens and the model reads {limit}"
         return Verdict(VerdictStatus.TRUNCATED, self.name, evidence={"reason": reason, "tokens": longest})
 
-    def _verdict(self, rows: Sequence[Sequence[Row]]) -> Verdict:
+    def _verdict(self, view: JudgeView, rows: Sequence[Sequence[Row]]) -> Verdict:
         scores = [[self._memo[row] for row in prefixes] for prefixes in rows]
         evidence = self.evidence(scores)
-        return scored(self.name, [self.outcome(each) for each in scores], evidence, scale=self.scale)
+        outcomes = [self.outcome(each) for each in scores]
+        return scored(self.name, outcomes, evidence, answers=view.compared, scale=self.scale, lapse=self.lapse)
 
     # -- files
 
@@ -194,6 +219,8 @@ def load_reward_judge(folder: str | Path, make: type[RewardModelJudge], given: M
     Raises:
         ConfigError: the folder holds no such judge, or its files are mixed.
     """
+    from arena.judges.reward_opening import load_reward_network
+
     folder = Path(folder)
     config = read_config(folder, make.kind)
     known, report = config.pop("name"), config.pop("report")
@@ -211,16 +238,17 @@ def reward_model(
     path: str | None = None,
     prompt: str | None = None,
     of: Of | None = None,
-    scale: float | None = None,
+    scale: Scale | None = None,
     unargued: bool | None = None,
-    tile: int | None = None,
+    lapse: Lapse | None = None,
+    tile: Tile | None = None,
 ) -> RewardModelJudge:
     """The judge that a spec names: ``reward-model:model=NAME`` or ``reward-model:path=DIR`` for one that was saved.
 
     Raises:
         ConfigError: neither or both are given, or there is no such reward model.
     """
-    options = {"prompt": prompt, "of": of, "scale": scale, "unargued": unargued}
+    options = {"prompt": prompt, "of": of, "scale": scale, "unargued": unargued, "lapse": lapse}
     return build(
         RewardModelJudge, model, path, tile, {key: value for key, value in options.items() if value is not None}
     )
@@ -234,6 +262,9 @@ def build(
     given: Mapping[str, Any],
 ) -> RewardModelJudge:
     """A judge of a kind from its spec's arguments; ``given`` are its options."""
+    from arena.judges.reward_network import RewardNetwork
+    from arena.judges.reward_opening import open_reward_network
+
     if (model is None) == (path is None):
         raise ConfigError(f"a judge '{make.kind}' needs either model=NAME or path=FOLDER of a saved judge")
     if path is None:

@@ -119,7 +119,7 @@ def replies_of(view: JudgeView, of: Of, *, unargued: bool | None = None) -> list
         (inert_line(name), flat(value)) for name, value in view.fields.items() if name not in ("question", "answers")
     )
     bare = Reply(inert(view.question), (), "", fields)
-    count = len(view.answers_argued) or len(view.answers)
+    count = view.compared
     if not count:
         if not view.statements:
             raise ConfigError("nothing was said")

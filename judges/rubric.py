@@ -43,7 +43,7 @@ NAMES = REPLY_NAMES | {
 """What a template may name."""
 
 GradeBy = Literal["expected", "stated"]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class RubricJudge:
                     return abstain(self.name, why, status, evidence=evidence)
                 values.append(value * criterion.weight)
             scores.append(math.fsum(values) / math.fsum(each.weight for each in self.criteria))
-        return scored(self.name, scores, evidence, scale=self.scale)
+        return scored(self.name, scores, evidence, answers=view.compared, scale=self.scale)
 
     def _told(self, grades: Sequence[_Grade]) -> dict[str, Any]:
         """Evidence on one reply."""
@@ -280,11 +280,11 @@ def rubric(
     prompt: str = "rubric",
     of: Of = "all",
     decide_by: GradeBy = "expected",
-    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0,
+    scale: Annotated[float, Field(gt=0, le=1e6)] = 1.0,
     rationale: Count = 0,
-    reserve: Annotated[int, Field(ge=1)] = 24,
+    reserve: Annotated[int, Field(ge=1, le=10**9)] = 24,
     thinking: Count = 0,
-    temperature: Annotated[float, Field(ge=0)] = 0.0,
+    temperature: Annotated[float, Field(ge=0, le=1e6)] = 0.0,
     seed: int = 0,
     cue: str | None = None,
     backend: str = "",

@@ -18,7 +18,7 @@ from arena.agents.encoders import THINK, THOUGHT, Encoder
 from arena.agents.sampling import branch_seed
 from arena.agents.types import Backend, Completion, Context, Message, SampleRequest
 from arena.judges.forms import Ids
-from arena.judges.orders import Order, state
+from arena.judges.orders import Order, state, told_speakers
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Sampling, VerdictStatus
 from arena.protocols.stated import Stated, begins_answer, read_answer
@@ -202,7 +202,7 @@ class Speaker:
             rationale = yield from self._reason(text, seed)
         said = encoder.decode(rationale.ids)
         found = parse(said, True, rationale.cut)
-        kept = self._without_answer(rationale.ids, said, found, parse)
+        kept = self._without_answer(rationale.ids, said, found)
         before = rationale.start + kept
         if speech.rationale or speech.thinking:
             before += self._next_cue_ids if kept else self._cue_ids
@@ -246,11 +246,11 @@ class Speaker:
         # One id alone may be the tag, or end it.
         return THOUGHT in _with_controls(self.encoder, ids)
 
-    def _without_answer(self, ids: Ids, said: str, found: Stated[Any], parse: Parse) -> Ids:
+    def _without_answer(self, ids: Ids, said: str, found: Stated[Any]) -> Ids:
         """The ids before the line that states the answer; before the last one, if that only begins to."""
         lines = said.splitlines()
-        if found.value is not None or found.status is VerdictStatus.CONTRADICTORY:
-            first = next(number for number, line in enumerate(lines) if parse(line, True, False).value is not None)
+        if found.line is not None:
+            first = found.line
         elif lines and begins_answer(lines[-1]):
             first = len(lines) - 1
         else:
@@ -273,18 +273,22 @@ def answer_parser(answers: Sequence[str], *, letters: bool) -> Parse:
     return lambda text, led, cut: read_answer(text, answers, led=led, cut=cut)
 
 
-def hear(orders: Sequence[Order], spoken: Sequence[Spoken]) -> tuple[Stated[int], dict[str, Any]]:
+def hear(
+    orders: Sequence[Order], spoken: Sequence[Spoken], speakers: Sequence[Order] = ()
+) -> tuple[Stated[int], dict[str, Any]]:
     """The answer (task order) that was stated in every order, and the evidence.
 
     Args:
         orders: as `arena.judges.orders.presentations` gives them.
         spoken: what was written on each.
+        speakers: the order of speaking in each; absent: the given one.
     """
     said = state(orders, [one.found for one in spoken])
     told = []
-    for order, one in zip(orders, spoken, strict=True):
+    for number, (order, one) in enumerate(zip(orders, spoken, strict=True)):
         place = one.found.value
-        told.append({"order": list(order), "answer": None if place is None else order[place], **one.told()})
+        shown = {"order": list(order), **told_speakers(speakers, number)}
+        told.append({**shown, "answer": None if place is None else order[place], **one.told()})
     return said, {"status": str(said.status), "answer": said.value, "orders": told}
 
 

@@ -45,6 +45,11 @@ class JudgeView:
     answers_argued: tuple[int, ...] = ()
     """The answers (task order) in the order of the seats that argue them."""
 
+    @property
+    def compared(self) -> int:
+        """How many answers there are to compare; 0 where what was said last is judged by itself."""
+        return len(self.answers_argued) or len(self.answers)
+
     def quotes(self) -> list[str]:
         """Texts of all good quotes, in order."""
         return [quote.text for said in self.statements for quote in said.quotes if quote.good]

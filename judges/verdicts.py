@@ -36,27 +36,34 @@ def scored(
     scores: Sequence[float],
     evidence: Mapping[str, Any],
     *,
+    answers: int,
     scale: float = 1.0,
+    lapse: float = 0.0,
     strengths: Sequence[float] | None = None,
 ) -> Verdict:
     """The verdict of a judge that says what each answer is worth by itself, or, given one score, the last statement.
 
     The distribution over the answers is the softmax of their strengths: the model of Bradley and Terry for two, and the
-    first choice of Plackett and Luce for more. A single score is compared with nothing.
+    first choice of Plackett and Luce for more. An only answer has all the probability, whatever it is worth.
 
     Args:
         judge: name of the instrument.
         scores: one an answer, in task order; or one alone, where there are no answers.
         evidence: where they come from.
+        answers: how many are compared (`arena.judges.types.JudgeView.compared`); 0 where there are none.
         scale: nats that one unit of score is worth.
+        lapse: share of the probability that is spread evenly over the answers, however far the scores are apart.
         strengths: in nats, one an answer, where they are something else than ``scale * score``.
     """
     if not all(map(math.isfinite, scores)):
         return abstain(judge, "a score is not finite", evidence=evidence)
-    if len(scores) == 1:
+    if not answers:
         return Verdict(VerdictStatus.SCORED, judge, evidence=evidence, scores=tuple(scores))
     strengths = [scale * score for score in scores] if strengths is None else strengths
-    verdict = decide(judge, normalise(strengths), evidence)
+    logps = normalise(strengths)
+    if lapse:
+        logps = tuple(math.log((1.0 - lapse) * math.exp(logp) + lapse / answers) for logp in logps)
+    verdict = decide(judge, logps, evidence)
     verdict.scores = tuple(scores)
     return verdict
 

@@ -76,10 +76,10 @@ class _Verifier:
         for place, of_one in enumerate(found):
             for each in of_one:
                 if each.score is None:
-                    about = f"answer {place}: " if view.answers_argued else ""
+                    about = f"answer {place}: " if view.compared else ""
                     return abstain(self.name, f"{about}{each.reason}", each.status, evidence={"checks": checks})
             scores.append(sum(each.score for each in of_one if each.score is not None) / len(of_one))
-        return scored(self.name, scores, {"checks": checks}, scale=-FLOOR)
+        return scored(self.name, scores, {"checks": checks}, answers=view.compared, scale=-FLOOR)
 
     def _task(self, view: JudgeView) -> dict[str, Any] | str:
         """What the check may know of the task, or why it cannot be made."""
@@ -127,7 +127,7 @@ class _Verifier:
 
 def _speeches(view: JudgeView, of: Of) -> tuple[list[Sequence[Statement | str]], str]:
     """What speaks for each answer, in task order, or alone the last statement; else why something cannot be checked."""
-    count = len(view.answers_argued) or len(view.answers)
+    count = view.compared
     if of == "answer":
         if not count or len(view.answers) < count:
             return [], "the judge's role does not see the answers, which are what is to be checked"

@@ -8,6 +8,7 @@ number. What an annotation cannot tell (``Any``, a class imported for type check
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -44,7 +45,7 @@ def fit_arguments(function: Callable[..., Any], given: Mapping[str, Any], what: 
     """``given`` as ``function`` wants it: checked, and lists as tuples where it takes tuples.
 
     A number passes for a text, since nobody quotes ``text=5`` on a command line, and nothing passes for an empty one
-    (``text=``). Nothing else is converted.
+    (``text=``). Nothing else is converted. No number is infinite or NaN.
 
     Args:
         function: takes the arguments by name; names that it does not have are passed on.
@@ -58,6 +59,8 @@ def fit_arguments(function: Callable[..., Any], given: Mapping[str, Any], what: 
 
     fitted = dict(given)
     for name, value in given.items():
+        if _endless(value):
+            raise ConfigError(f"'{name}' of {what} must be {_WANTED['finite_number']}, not {_shown(value)}")
         adapter, plain_text = _adapter(function, name)
         if adapter is None:
             continue
@@ -67,9 +70,21 @@ def fit_arguments(function: Callable[..., Any], given: Mapping[str, Any], what: 
         try:
             fitted[name] = adapter.validate_python(value, strict=_strict(value))
         except ValidationError as error:
-            shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
-            raise ConfigError(f"'{name}' of {what} must be {_wanted(error)}, not {shown}") from None
+            raise ConfigError(f"'{name}' of {what} must be {_wanted(error)}, not {_shown(value)}") from None
     return fitted
+
+
+def _endless(value: Any) -> bool:
+    """Whether a number is infinite or NaN, or one inside of a list or mapping is."""
+    if isinstance(value, Mapping):
+        return any(map(_endless, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_endless, value))
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
 
 
 def _strict(value: Any) -> bool:

@@ -8,9 +8,11 @@ levels, and aliases that grow a document over 10,000 values or contain themselve
 from __future__ import annotations
 
 import json
+import math
 import re
 import types
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union
 
@@ -208,14 +210,33 @@ def validate_model(document: Document, model: type[Model]) -> Model:
 
 
 def find_faults(document: Document, model: type[Model], path: KeyPath = ()) -> tuple[Model | None, list[Fault]]:
-    """Check the part of a document at ``path``: the model, or the faults."""
+    """Check the part of a document at ``path``: the model, or the faults. No number may be infinite or NaN."""
     data = document.get(path)
     if not isinstance(data, dict):
         return None, [document.fault(path, f"{_show(data)} is not a mapping: write key: value lines")]
+    endless = {
+        place: document.fault(place, f"{number} is no finite number: write one with digits")
+        for place, number in _endless(data, path)
+    }
     try:
-        return model.model_validate_json(json.dumps(data), strict=True), []
+        value = model.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        return None, _translate(document, model, path, error.errors(include_url=False))
+        others = [each for each in error.errors(include_url=False) if _real_path(document, path, each) not in endless]
+        return None, _in_order([*endless.values(), *_translate(document, model, path, others)])
+    return (None, _in_order([*endless.values()])) if endless else (value, [])
+
+
+def _endless(data: Any, path: KeyPath) -> Iterator[tuple[KeyPath, float]]:
+    """The numbers inside of ``data`` that are infinite or NaN, with their paths."""
+    if isinstance(data, float) and not math.isfinite(data):
+        yield path, data
+    elif isinstance(data, dict | list):
+        for step, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from _endless(value, (*path, step))
+
+
+def _in_order(faults: list[Fault]) -> list[Fault]:
+    return sorted(faults, key=lambda fault: (fault.line, fault.column))
 
 
 _EXPECTED = {
@@ -244,8 +265,7 @@ def _translate(document: Document, model: type[BaseModel], base: KeyPath, errors
     for error in errors:
         path = _real_path(document, base, error)
         places.setdefault(path, []).append(error)
-    faults = [_fault(document, model, base, path, found) for path, found in places.items()]
-    return sorted(faults, key=lambda fault: (fault.line, fault.column))
+    return _in_order([_fault(document, model, base, path, found) for path, found in places.items()])
 
 
 def _real_path(document: Document, base: KeyPath, error: ErrorDetails) -> KeyPath:

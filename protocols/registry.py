@@ -164,7 +164,7 @@ class Registry(Generic[T]):
             heavy: importing it loads torch; `check` does not, and knows no more than ``needs``.
             needs: arguments that a spec must give.
             aside: arguments that do not decide what comes out (`identity`).
-            nests: arguments that hold specs of this registry, somewhere in a list or mapping.
+            nests: arguments that hold specs of this registry, somewhere in a list or mapping; they are checked, too.
         """
         self._own[name] = _Entry(path, summary, heavy, needs, aside, nests)
 
@@ -227,7 +227,8 @@ class Registry(Generic[T]):
 
         Raises:
             UnknownNameError: no such kind.
-            ConfigError: an argument that the kind does not have, one that is missing, or a value of another type.
+            ConfigError: an argument that the kind does not have, one that is missing, or a value of another type; or
+                one of these in a spec inside of it (``nests``).
         """
         spec = parse_spec(spec)
         entry = self._entries.get(spec.kind)
@@ -235,8 +236,21 @@ class Registry(Generic[T]):
             factory = self.factory(spec.kind)
             self._fit(spec, inspect.signature(factory).parameters, context)
             fit_arguments(factory, spec.args, f"{self.sort} '{spec.kind}'")
+            for name in entry.nests if entry is not None else ():
+                self._check_nested(spec.args.get(name), context, deep, f"'{name}' of {self.sort} '{spec.kind}'")
         elif missing := [name for name in entry.needs if name not in spec.args]:
             raise self._lacks(spec, missing[0])
+
+    def _check_nested(self, value: Any, context: Collection[str], deep: bool, where: str) -> None:
+        """Check the specs in an argument that holds some. What a mapping without a kind means its factory knows."""
+        if isinstance(value, list | tuple):
+            for number, item in enumerate(value, start=1):
+                self._check_nested(item, context, deep, f"{where}, number {number}")
+        elif isinstance(value, str) or (isinstance(value, Mapping) and "kind" in value):
+            try:
+                self.check(value, context, deep=deep)
+            except (UnknownNameError, ConfigError) as error:
+                raise ConfigError(f"{where}: {error}") from None
 
     def identity(self, spec: str | Mapping[str, Any]) -> str | dict[str, Any]:
         """``spec`` without what does not decide results, such as what may be spent and where answers are kept.

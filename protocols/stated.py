@@ -1,20 +1,25 @@
-"""Which of some answers, or which number, a text states; read strictly: an answer inside a sentence does not count."""
+"""Which of some answers, or which number, a text states; read strictly.
+
+An answer inside a sentence does not count, nor does a line that is quoted (`arena.protocols.quotation`): who repeats
+what the other side said has not said it.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeAlias, TypeVar
 
+from arena.protocols.quotation import own_lines, starts_quoted
 from arena.protocols.records import VerdictStatus
 
 __all__ = ["PARSER", "Stated", "begins_answer", "read_answer", "read_number"]
 
 Value = TypeVar("Value", int, float)
 
-PARSER = 3
+PARSER = 4
 """Version of the rules in this module: part of the name of every judge that reads by them."""
 
 _LABEL = re.compile(r"\(?([a-z])[).:]?")
@@ -39,6 +44,8 @@ class Stated(Generic[Value]):
     status: VerdictStatus = VerdictStatus.SCORED
     """``scored``; or why nothing can be read: ``contradictory``, ``truncated``, ``parse_error``."""
     reason: str = ""
+    line: int | None = field(default=None, compare=False)
+    """Number of the first line (from 0, as `str.splitlines` counts) that states something."""
 
 
 def read_answer(text: str, answers: Sequence[str], *, led: bool = False, cut: bool = False) -> Stated[int]:
@@ -46,7 +53,9 @@ def read_answer(text: str, answers: Sequence[str], *, led: bool = False, cut: bo
 
     Counted, after case folding and without marks around it: a line that is an answer, its letter
     (``B``, ``b)``, ``(B)``), both (``B) Paris``), or one of these after ``Answer:`` or ``The answer is``. If several
-    lines state something, they must agree. A letter does not count where an answer is itself a single letter.
+    lines state something, they must agree. A letter does not count where an answer is itself a single letter, and a
+    quoted line not at all: ``"Answer: B"``, ``> B``, whatever stands in a code fence. ``Answer: "B"`` is no quoted
+    line, and neither is a text of one line that is nothing but ``"B"``.
 
     Args:
         text: what was written.
@@ -60,17 +69,19 @@ def read_answer(text: str, answers: Sequence[str], *, led: bool = False, cut: bo
     letters = not any(len(answer) == 1 and answer.isalpha() for answer in plain)
 
     def line_answer(line: str) -> int | None:
-        whole = None if led else _line(line, plain, letters)
-        if whole is not None or (lead := _LEAD.fullmatch(line)) is None:
-            return whole
-        return _line(_bare(lead[1]), plain, letters)
+        lead = _LEAD.fullmatch(line)
+        return None if lead is None else _line(_bare(lead[1]), plain, letters)
 
-    return _agreed(text, line_answer, cut, f"states none of the {len(plain)} answers")
+    def whole_line(line: str) -> int | None:
+        return _line(line, plain, letters)
+
+    return _agreed(text, line_answer, None if led else whole_line, cut, f"states none of the {len(plain)} answers")
 
 
 def read_number(text: str, low: float, high: float, *, led: bool = False, cut: bool = False) -> Stated[float]:
     """The number from ``low`` to ``high`` that a text states: alone on a line (``7``, ``7/10``, ``7 out of 10``), or
-    after ``Score:``, ``Rating:`` or ``Answer:``. Several lines must agree; a number outside of the range is none.
+    after ``Score:``, ``Rating:`` or ``Answer:``. Several lines must agree; a number outside of the range is none, and
+    so is one in a quoted line (see `read_answer`).
 
     Args:
         text: what was written.
@@ -81,33 +92,52 @@ def read_number(text: str, low: float, high: float, *, led: bool = False, cut: b
 
     def line_number(line: str) -> float | None:
         lead = _NUMBER_LEAD.fullmatch(line)
-        if lead is None and led:
-            return None
-        found = _NUMBER.fullmatch(_bare(lead[1]) if lead else line)
+        return None if lead is None else whole_line(_bare(lead[1]))
+
+    def whole_line(line: str) -> float | None:
+        found = _NUMBER.fullmatch(line)
         if found is None or any(whole and float(whole) != high for whole in (found[2], found[3])):
             return None
         number = float(found[1])
         return number if low <= number <= high else None
 
-    return _agreed(text, line_number, cut, f"states no number from {low:g} to {high:g}")
+    return _agreed(text, line_number, None if led else whole_line, cut, f"states no number from {low:g} to {high:g}")
 
 
 def begins_answer(line: str) -> bool:
     """Whether a line begins as one that states the answer or a score, whatever follows."""
-    return _BEGINS_ANSWER.match(_fold(line)) is not None
+    return not starts_quoted(line) and _BEGINS_ANSWER.match(_fold(line)) is not None
 
 
-def _agreed(text: str, read: Callable[[str], Value | None], cut: bool, none: str) -> Stated[Value]:
+Reader: TypeAlias = Callable[[str], Value | None]
+
+
+def _agreed(text: str, led: Reader[Value], whole: Reader[Value] | None, cut: bool, none: str) -> Stated[Value]:
+    """What all lines state that are the writer's own.
+
+    Args:
+        text: what was written.
+        led: reads a line that announces a value.
+        whole: reads one that is nothing but a value; None: these do not count.
+        cut: see `read_answer`.
+        none: says that there is none.
+    """
     lines = text.splitlines()
-    found = {}
-    for line in lines[:-1] if cut else lines:
-        if (value := read(_fold(line))) is not None:
-            found[value] = line.strip()
+    alone = sum(map(bool, map(str.strip, lines))) == 1
+    found: dict[Value, int] = {}
+    for number, own in enumerate(own_lines(lines)[: -1 if cut else None]):
+        line = _fold(lines[number])
+        value = whole(line) if whole is not None and (own or alone) else None
+        if value is None and own:
+            value = led(line)
+        if value is not None:
+            found.setdefault(value, number)
     if len(found) > 1:
-        first, second, *_ = found.values()
-        return Stated(None, VerdictStatus.CONTRADICTORY, f"states both {first[:40]!r} and {second[:40]!r}")
+        first, second, *_ = (lines[number].strip()[:40] for number in found.values())
+        reason = f"states both {first!r} and {second!r}"
+        return Stated(None, VerdictStatus.CONTRADICTORY, reason, min(found.values()))
     if found:
-        return Stated(next(iter(found)))
+        return Stated(next(iter(found)), line=min(found.values()))
     shown = text.strip()[:80]
     if cut:
         return Stated(None, VerdictStatus.TRUNCATED, f"{none} before the limit of tokens: {shown!r}")

@@ -15,7 +15,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -23,25 +23,31 @@ from typing import Any
 import numpy as np
 
 from arena.judges import JUDGES
+from arena.judges.reward_model import RewardModelJudge
 from arena.judges.types import AnyJudge
-from arena.protocols.errors import ConfigError
+from arena.protocols.errors import ConfigError, UndecidedError
 from arena.protocols.records import Verdict
 from arena.records_json import finite
 from arena.seeds import derive_seed
 from arena.statistics import Interval
 from arena.store import RunHandle, Store
+from arena.training.calibration import Calibrated, calibrate
 from arena.training.checkpoints import load_checkpoint, save_checkpoint
 from arena.training.judge_data import DATA, Example, LabelledViews
 from arena.training.judge_measures import JudgeMeasures, gain, measure, verdicts_on
-from arena.training.judge_methods import JudgeTrainer
+from arena.training.judge_methods import JudgeTrainer, SavedJudge
 from arena.training.judge_recipes import SELF, TRUTH, JudgeTraining
 from arena.training.judge_reporting import write_judge_report
 from arena.training.launch import one_setting
+from arena.training.reward_config import RewardMethod
+from arena.undecided import FIRST_LOOK, Undecided, UndecidedLimit
 
 __all__ = ["JudgeOutcome", "LabelReport", "launch_judge"]
 
 Listener = Callable[[dict[str, Any]], None]
 
+_NO_RESULT = {"max_undecidable"}
+"""Keys of a recipe that decide when to stop and nothing of what comes out; a resumed run may change them."""
 _LOGGED = 20
 _SAVED = 100
 """Steps between two rows of the log, and between two checkpoints: a multiple, so that each row has all of its steps."""
@@ -61,6 +67,22 @@ class LabelReport:
 
 
 @dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """What calibrating changed; both figures are on the held-out views."""
+
+    fitted: Calibrated
+    ece_before: Interval
+    ece_after: Interval
+    log_loss_before: Interval
+    log_loss_after: Interval
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        names = ("ece_before", "ece_after", "log_loss_before", "log_loss_after")
+        return {**self.fitted.plain(), **{name: _interval(getattr(self, name)) for name in names}}
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeOutcome:
     """A finished training of a judge."""
 
@@ -75,6 +97,8 @@ class JudgeOutcome:
     """The judge that labelled, on the same held-out views."""
     labels: Sequence[LabelReport]
     """One for each round."""
+    calibration: CalibrationReport | None
+    """What was fitted to the probabilities; None where the recipe does not ask for it."""
     data: LabelledViews
     seconds: float
 
@@ -84,15 +108,21 @@ class JudgeOutcome:
             "trains": "judge",
             "before": self.before.plain(),
             "after": self.after.plain(),
-            "gain": {name: getattr(self.gain, name) for name in ("value", "low", "high", "n")},
+            "gain": _interval(self.gain),
             "teacher": None if self.teacher is None else self.teacher.plain(),
             "labels": [
                 {"by": r.by, "used": r.used, "left_out": dict(r.left_out), "right": r.right} for r in self.labels
             ],
+            "calibration": None if self.calibration is None else self.calibration.plain(),
+            "max_undecidable": self.recipe.max_undecidable,
             "data": {"train": len(self.data.train), "held_out": len(self.data.held_out), **self.data.notes},
             "judge": f"{self.recipe.judge.kind}:path={self.out / 'judge'}",
             "seconds": self.seconds,
         }
+
+
+def _interval(interval: Interval) -> dict[str, Any]:
+    return {name: getattr(interval, name) for name in ("value", "low", "high", "n")}
 
 
 def launch_judge(
@@ -111,12 +141,17 @@ def launch_judge(
     Raises:
         ResumeError: ``out`` holds another run.
         UserError: the data cannot be had, or the judge cannot learn from it.
+        UndecidedError: too many verdicts of the judge, or of the one that labels, cannot be used.
     """
     started = time.perf_counter()
     with Store.open(out) as store, one_setting(recipe.threads):
         data = DATA.build(recipe.data, seed=derive_seed(seed, "data") % 2**31)
         data.check()
-        identity = {"recipe": recipe.model_dump(mode="json"), "seed": seed, "data": _fingerprint(data)}
+        identity = {
+            "recipe": recipe.model_dump(mode="json", exclude=_NO_RESULT),
+            "seed": seed,
+            "data": _fingerprint(data),
+        }
         run = store.begin("train-judge", identity, created=created, resume=resume)
         (out / "config.json").write_text(json.dumps(identity, indent=2) + "\n")
         outcome = _Training(recipe, seed, out, run, data, on_event).run(started)
@@ -141,27 +176,78 @@ class _Training:
         teacher = recipe.labels.teacher
         self.teacher: AnyJudge | None = None if teacher is None else JUDGES.build(teacher, seed=seed)
         self.step = 0
+        self.apart = self._apart()
+        self.kept_back: list[Example] = []
+        """Labelled examples of ``apart``."""
+
+    def _apart(self) -> frozenset[str]:
+        """Clusters that are not learned from, since probabilities are fitted on them."""
+        config = self.method.calibration if isinstance(self.method, RewardMethod) else None
+        if config is None:
+            return frozenset()
+        clusters = sorted({example.cluster for example in self.data.train})
+        if len(clusters) < 2:
+            raise ConfigError("train.calibration keeps questions back, and the data has one only: remove it")
+        count = min(max(round(config.share * len(clusters)), 1), len(clusters) - 1)
+        rng = np.random.default_rng(derive_seed(self.seed, "calibration"))
+        return frozenset(clusters[place] for place in rng.permutation(len(clusters))[:count].tolist())
 
     def run(self, started: float) -> JudgeOutcome:
         untrained = self.trainer.judge()
         before = self.measured(untrained, "before")
         self.restore()
         reports = [self.round(number) for number in range(self.recipe.labels.rounds)]
-        judge = self.trainer.judge()
+        judge, calibration = self.calibrated(self.trainer.judge())
         judge.save(self.out / "judge")
         after = self.measured(judge, "after")
         teacher = None if self.teacher is None else self.measured(self.teacher, "teacher")
         rise = gain(before, after, self.data.held_out, seed=self.seed)
         seconds = time.perf_counter() - started
-        return JudgeOutcome(self.recipe, self.seed, self.out, before, after, rise, teacher, reports, self.data, seconds)
+        report = None
+        if calibration is not None:
+            raw, fitted = calibration
+            report = CalibrationReport(fitted, raw.ece, after.ece, raw.log_loss, after.log_loss)
+        return JudgeOutcome(
+            self.recipe, self.seed, self.out, before, after, rise, teacher, reports, report, self.data, seconds
+        )
+
+    def calibrated(self, judge: SavedJudge) -> tuple[SavedJudge, tuple[JudgeMeasures, Calibrated] | None]:
+        """The judge with fitted probabilities, and how it was before; as it is where the recipe asks for nothing."""
+        if not self.apart:
+            return judge, None
+        assert isinstance(self.method, RewardMethod)
+        assert self.method.calibration is not None
+        assert isinstance(judge, RewardModelJudge)
+        raw = self.measured(judge, "uncalibrated")
+        found, fitted = calibrate(judge, self.kept_back, self.method.calibration)
+        return found, (raw, fitted)
 
     def measured(self, judge: AnyJudge, part: str) -> JudgeMeasures:
         self.on_event({"event": "phase", "phase": "measuring", "part": part, "games": len(self.data.held_out)})
-        return measure(judge, self.data.held_out, seed=self.seed)
+        found = measure(judge, self.data.held_out, seed=self.seed)
+        self.limited(found.undecided, f"{found.judge}, measured {part if part != 'teacher' else 'as teacher'}")
+        return found
+
+    def limited(self, found: Undecided, who: str) -> None:
+        """Stop where too many verdicts cannot be used.
+
+        Raises:
+            UndecidedError: there are.
+        """
+        limit = self.recipe.max_undecidable
+        if found.verdicts >= FIRST_LOOK and found.share > limit:
+            raise UndecidedError(
+                f"{who}: too many verdicts cannot be used (max_undecidable is {limit:g}): {found}. Take another judge, "
+                "or mend what it is asked; or raise the limit (max_undecidable=...), and go on by --resume"
+            )
 
     def round(self, number: int) -> LabelReport:
         """Label the examples and learn from them for as many steps as the recipe says."""
-        examples, report = self.labelled(number)
+        labelled, report = self.labelled(number)
+        examples = [example for example in labelled if example.cluster not in self.apart]
+        self.kept_back = [example for example in labelled if example.cluster in self.apart]
+        _need(examples, report.by)
+        report = replace(report, used=len(examples))
         steps = self.method.steps
         if self.step >= (number + 1) * steps:
             return report
@@ -189,6 +275,7 @@ class _Training:
         said = self.handle.series("labels").get(number)
         if said is None:
             said = self.asked(number)
+        self.limited(Undecided(**said["undecided"]), f"{said['by']}, which labels")
         kept = [replace(e, label=label) for e, label in zip(examples, said["labels"], strict=True) if label is not None]
         known = [
             label == example.label
@@ -210,7 +297,10 @@ class _Training:
         rng = np.random.default_rng(derive_seed(self.seed, "labels", number)) if self.recipe.labels.soft else None
         labels = [_label(verdict, rng) for verdict in verdicts]
         left_out = Counter(v.status.value for v, label in zip(verdicts, labels, strict=True) if label is None)
+        limit = UndecidedLimit(1.0)
+        limit.add(verdicts)
         said = {"by": labeller.name, "labels": labels, "left_out": dict(sorted(left_out.items()))}
+        said["undecided"] = asdict(limit.found)
         self.handle.record("labels", number, said)
         return said
 

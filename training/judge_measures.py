@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -16,6 +15,7 @@ from arena.metrics import Bin, brier, ece, reliability
 from arena.protocols.records import Verdict
 from arena.statistics import Interval, clustered_proportion, mean_interval, resample_weights
 from arena.training.judge_data import Example
+from arena.undecided import Undecided, UndecidedLimit
 
 __all__ = ["JudgeMeasures", "gain", "measure", "verdicts_on"]
 
@@ -44,6 +44,8 @@ class JudgeMeasures:
     decidable: int
     undecidable: dict[str, int]
     """Status -> count of the verdicts that are not measured."""
+    undecided: Undecided
+    """The same with their reasons."""
     scores: dict[str, float]
     """Key of the view -> 1 right, 0.5 tie, 0 wrong; to compare judges on the same views."""
 
@@ -66,7 +68,9 @@ def verdicts_on(judge: AnyJudge, examples: Sequence[Example]) -> Sequence[Verdic
 def measure(judge: AnyJudge, examples: Sequence[Example], *, seed: int = 0) -> JudgeMeasures:
     """Ask a judge about labelled views. ``seed`` is that of the bootstrap."""
     verdicts = verdicts_on(judge, examples)
-    undecidable = Counter(verdict.status.value for verdict in verdicts if not verdict.decidable)
+    limit = UndecidedLimit(1.0)
+    limit.add(verdicts)
+    undecided = limit.found
     kept = [
         (example, example.label, verdict)
         for example, verdict in zip(examples, verdicts, strict=True)
@@ -87,7 +91,8 @@ def measure(judge: AnyJudge, examples: Sequence[Example], *, seed: int = 0) -> J
         else None,
         reliability=reliability(sure, scores, _BINS),
         decidable=len(kept),
-        undecidable=dict(sorted(undecidable.items())),
+        undecidable=dict(sorted(undecided.by_status.items())),
+        undecided=undecided,
         scores={example.view.key: score for (example, _, _), score in zip(kept, scores, strict=True)},
     )
 

@@ -89,6 +89,9 @@ class JudgeTraining(_Config):
     """Who labels what is learned from."""
     train: dict[str, Any]
     """How the judge learns: ``kind`` and its settings."""
+    max_undecidable: float = Field(0.2, ge=0, le=1)
+    """Training stops when a larger share of the verdicts that are measured, or that label, cannot be used, of at least
+    20; 1 allows everything."""
     threads: int = Field(1, ge=1, le=1024)
     """CPU threads of torch. Another number gives other (equally good) weights."""
 

@@ -91,6 +91,12 @@ def _facts(recipe: Plain, results: Plain) -> dict[str, Any]:
         "accuracy rose by": f"{rise['value']:+.3f} [{rise['low']:+.3f}, {rise['high']:+.3f}], paired by question",
         "seconds": round(results["seconds"], 1),
     }
+    if (fitted := results["calibration"]) is not None:
+        before, after = fitted["ece_before"]["value"], fitted["ece_after"]["value"]
+        facts["calibrated"] = (
+            f"on {fitted['examples']} examples kept back: temperature {fitted['temperature']:.3g}, lapse rate "
+            f"{fitted['lapse']:.3f}; ECE {before:.3f} before, {after:.3f} after"
+        )
     for number, row in enumerate(results["labels"], 1):
         lost = "".join(f", {count} {why}" for why, count in row["left_out"].items())
         right = "" if row["right"] is None else f", {row['right']:.1%} agree with the data"

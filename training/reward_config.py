@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from arena.agents.models import check_lora
 from arena.protocols.errors import ConfigError
 from arena.training.judge_methods import JudgeMethod
 from arena.training.learner_config import OptimizerConfig, inert_keys
 
-__all__ = ["BradleyTerry", "Pointwise", "Process", "RewardMethod"]
+__all__ = ["BradleyTerry", "CalibrationConfig", "Pointwise", "Process", "RewardMethod"]
 
 _TRAINERS = "arena.training.reward_models"
+
+
+class CalibrationConfig(BaseModel):
+    """How probabilities are fitted after training; see `arena.training.calibration`. Scores and choices stay."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    share: float = Field(0.1, gt=0.0, le=0.5)
+    """Share of the questions to learn from that are kept back for it."""
+    lapse: bool = False
+    """Fit a lapse rate beside the temperature: for labels that are wrong in clear cases as often as in close ones."""
 
 
 class RewardMethod(JudgeMethod):
@@ -29,6 +40,8 @@ class RewardMethod(JudgeMethod):
     """For ``adapter``: ``r``, ``alpha``, ``targets``."""
     learner: OptimizerConfig = OptimizerConfig(lr=1e-3)
     """Optimizer and schedule."""
+    calibration: CalibrationConfig | None = None
+    """Fit the judge's probabilities on questions that it did not learn from; absent: they are those of the loss."""
 
     def faults(self) -> list[tuple[tuple[str, ...], str]]:
         """See `JudgeMethod.faults`."""

@@ -13,7 +13,7 @@ from arena.agents.tools.calls import not_checked
 from arena.agents.tools.checks import FunctionCheck, finding, subject, unread
 from arena.agents.tools.forkserver import ForkServer, installed
 from arena.agents.tools.sandbox import Limits
-from arena.protocols.errors import MissingExtraError
+from arena.protocols.errors import MissingExtraError, UnknownNameError, suggest
 from arena.protocols.programs import Call, Outcome
 
 __all__ = ["reasoning_gym"]
@@ -53,9 +53,12 @@ def reasoning_gym(
 
     Raises:
         MissingExtraError: reasoning-gym is not installed.
+        UnknownNameError: the library has no such dataset.
     """
     if importlib.util.find_spec("reasoning_gym") is None:
         raise MissingExtraError("check 'reasoning_gym' needs reasoning-gym: pip install 'debate-arena[verifiers]'")
+    if dataset:
+        _check_dataset(dataset)
     server, limits = _server(), Limits(seconds, memory)
 
     def check(call: Call) -> Outcome:
@@ -82,3 +85,10 @@ def reasoning_gym(
 
     version = installed("reasoning_gym")
     return FunctionCheck("reasoning_gym", check, (field,), slow=True, version=version)
+
+
+def _check_dataset(name: str) -> None:
+    from reasoning_gym.factory import DATASETS  # type: ignore[import-untyped]  # see arena.agents.tools.puzzle_grading
+
+    if name not in DATASETS:
+        raise UnknownNameError(f"'{name}' is no dataset of reasoning-gym.{suggest(name, DATASETS)}")

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RunFile", "beside", "command"]
 
-_LEFT = "cancelled"
-"""How the reason begins why a run was stopped by a person who left, be it at the terminal or behind a server."""
+_LEFT = "has left: the input has ended"
+"""What the reason says if a run was stopped since a person who speaks or judges in it left."""
 
 
 class RunFile(BaseModel):
@@ -189,7 +189,7 @@ def command(
             typer.echo(text)
         _show(summary)
     refuse_undecided(summary.undecided, "run", summary.missing, summary.out)
-    if summary.stopped.startswith(_LEFT):
+    if _LEFT in summary.stopped:
         typer.echo(f"\n{_stopped(summary)} --resume --out {summary.out}.", err=True)
         raise typer.Exit(1)
     if summary.episodes and summary.failed == summary.episodes:
@@ -288,6 +288,7 @@ def _show(summary: RunSummary) -> None:
         typer.echo(f"note: {note}")
     for usage in summary.usage:
         typer.echo(str(usage))
-    if summary.stopped and not summary.stopped.startswith(_LEFT):
-        typer.echo(f"\n{_stopped(summary)} --resume --out {summary.out} and a larger budget.")
+    if summary.stopped and _LEFT not in summary.stopped:
+        more = "." if summary.stopped.startswith("cancelled") else " and a larger budget."
+        typer.echo(f"\n{_stopped(summary)} --resume --out {summary.out}{more}")
     typer.echo(f"\narena report {summary.out}    arena export {summary.out}")

@@ -131,7 +131,7 @@ def test_biases_without_room_are_refused_with_the_way_out() -> None:
     with pytest.raises(ConfigError, match=r"accuracy=0.9 has no room .* add up to 0.35: .* at most 0.2"):
         JUDGES.build("biased:accuracy=.9,position=.15,length=.1,self=.1")
     with pytest.raises(ConfigError, match=r"confidence=0\.5 is that of no choice"):
-        JUDGES.build("biased:confidence=.5")
+        BiasedJudge(confidence=0.5)
     (verdict,) = JUDGES.build(SPEC).judge([case(right=1, longer=0, own=0, answers=tuple("abcde"))])
     assert verdict.status is VerdictStatus.ABSTAIN
     assert "below 0" in verdict.evidence["reason"]

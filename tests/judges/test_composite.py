@@ -156,11 +156,14 @@ def test_parts_and_weights_are_part_of_the_name() -> None:
     ("parts", "fault"),
     [
         ("[]", "give it a judge at least"),
-        ("[exakt]", "member 1 of judge 'composite': .*Did you mean 'exact'"),
+        ("[exakt]", "parts that can be built .part 1: .*Did you mean 'exact'"),
         ("[{judge: exact, check: exact}]", "part 1 .* needs either judge: SPEC or check: SPEC"),
         ("[{judge: exact, wieght: 2}]", "part 1, 'wieght' of judge 'composite'"),
         ("[{judge: exact, weight: 0}]", "part 1, 'weight' of judge 'composite'"),
         ("{exact: -1}", "'parts' of judge 'composite'"),
+        ("{exact: 1, 'biased:acuracy=1': 1}", "part 2: 'acuracy' is not an argument of judge 'biased'"),
+        ("[{check: 'numeric:feld=label'}]", "part 1: .*'feld' is not an argument of check 'numeric'"),
+        ("[{judge: 'panel:judges=[exact, exakt]'}]", "part 1: 'judges' of judge 'panel', number 2: 'exakt'"),
         ("[{judge: exact, name: a}, {judge: match, name: a}]", "two parts .* are called 'a'"),
     ],
 )

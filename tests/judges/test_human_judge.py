@@ -149,7 +149,7 @@ def test_end_of_input_ends_the_session() -> None:
 
 
 def test_a_person_keeps_the_promises_of_judges() -> None:
-    lines: Mapping[str, str] = {"number or text> ": "Lyon", "> ": ""}
+    lines: Mapping[str, str] = {"number or text> ": "1", "> ": "", "score> ": "7"}
     judge = HumanJudge(read=lambda before: lines.get(before, "75"), console=Console(file=io.StringIO()))
     check_judge(judge, lambda: [case(str(number)) for number in range(4)])
 

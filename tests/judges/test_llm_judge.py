@@ -301,3 +301,46 @@ def test_a_debate_that_does_not_fit_the_model_is_truncated_and_not_guessed():
     assert fits.status is VerdictStatus.SCORED  # <bos> claims ann bob evidence x1 x1 x1 x1 verdict: all ten
     assert over.status is VerdictStatus.TRUNCATED
     assert over.evidence["reason"] == "the debate takes 12 tokens and the model reads 10"
+
+
+SPOKEN = "claims {{ answers | join(' ') }} evidence {% for s in statements %}{{ s.text }} {% endfor %}verdict"
+
+
+def spoken(*texts):
+    """A view in which ann and bob speak in turn."""
+    said = [Statement("ann", number % 2, text) for number, text in enumerate(texts)]
+    return JudgeView("k", "Who?", ("ann", "bob"), said, answers_argued=(0, 1))
+
+
+def test_balanced_statements_are_read_in_both_orders_of_speaking_for_both_of_the_answers():
+    m = model()
+    (verdict,) = LLMJudge(m, SPOKEN, statements="balanced").judge([spoken("x1", "x4")])
+    prompts = [f"claims {a} evidence {s} verdict" for a in ("ann bob", "bob ann") for s in ("x1 x4", "x4 x1")]
+    expected = sum(answer_logps(m, prompt, ["ann", "bob"]).exp() for prompt in prompts) / 4
+    assert [math.exp(logp) for logp in verdict.logps] == pytest.approx(expected.tolist(), abs=1e-6)
+    found = [(each["order"], each["speakers"]) for each in verdict.evidence["orders"]]
+    assert found == [([0, 1], [0, 1]), ([0, 1], [1, 0]), ([1, 0], [0, 1]), ([1, 0], [1, 0])]
+
+
+def test_who_speaks_first_decides_nothing_for_a_balanced_judge():
+    one, other = spoken("x1", "x4", "x2", "x3"), spoken("x1", "x4", "x2", "x3")
+    other.statements = [other.statements[place] for place in (1, 0, 3, 2)]
+    given = [verdict.logps for verdict in LLMJudge(model(), SPOKEN).judge([one, other])]
+    assert given[0] != given[1]
+    for options in ({}, {"compare": "pairs"}, {"average": "logps"}):
+        balanced = LLMJudge(model(), SPOKEN, statements="balanced", **options).judge([one, other])
+        assert balanced[0].logps == pytest.approx(balanced[1].logps, abs=1e-12)
+
+
+def test_balancing_statements_is_another_instrument_is_kept_and_is_refused_where_none_are_shown(tmp_path):
+    judge = LLMJudge(model(), SPOKEN, statements="balanced")
+    assert judge.name != LLMJudge(model(), SPOKEN).name
+    judge.save(tmp_path / "judge")
+    assert JUDGES.build(f"llm:path={tmp_path / 'judge'}").name == judge.name
+    with pytest.raises(ConfigError, match="statements=balanced is for a prompt that shows what was said"):
+        LLMJudge(model(), "claims {{ answers | join(' ') }} verdict", statements="balanced")
+
+
+def test_a_balanced_judge_keeps_its_promises():
+    views = [spoken("x1", "x4"), spoken("x0", "x5", "x2"), JudgeView("m", "?", ("ann", "cem"))]
+    check_judge(LLMJudge(model(), SPOKEN, statements="balanced"), lambda: list(views))

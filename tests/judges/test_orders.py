@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from arena.judges.orders import average, combine, presentations, state, strengths
+from arena.judges.orders import average, combine, presentations, respoken, speaking_orders, state, strengths
+from arena.judges.types import Statement
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import VerdictStatus
 from arena.protocols.stated import Stated
@@ -117,3 +118,32 @@ def test_what_is_stated_counts_if_it_is_stated_wherever_it_is_shown():
         VerdictStatus.TRUNCATED,
         "in the order 3 1 it states none of the 2 answers",
     )
+
+
+def said(*answers):
+    return [Statement("pro" if answer == 0 else "con", answer, str(number)) for number, answer in enumerate(answers)]
+
+
+def test_each_side_speaks_first_in_every_round_equally_often():
+    assert speaking_orders((1, 0), "balanced") == [(0, 1), (1, 0)]
+    assert speaking_orders((2, 0, 1), "balanced") == [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
+    assert speaking_orders((1, 0)) == [()]
+    made = said(0, 1, 0, 1)
+    assert [each.text for each in respoken(made, (1, 0))] == ["1", "0", "3", "2"]
+    assert respoken(made, (0, 1)) == respoken(made, ()) == made
+
+
+def test_what_argues_for_nothing_stays_in_its_place_and_no_statement_is_lost():
+    made = said(None, 0, None, 1, 1)
+    assert [each.text for each in respoken(made, (1, 0))] == ["0", "3", "2", "1", "4"]
+    assert [each.text for each in respoken(said(0, 0, 1), (1, 0))] == ["2", "0", "1"]
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, None]), max_size=9), st.permutations([0, 1, 2]))
+def test_statements_of_one_side_keep_their_order(answers, speakers):
+    made = said(*answers)
+    found = respoken(made, tuple(speakers))
+    assert sorted(each.text for each in found) == sorted(each.text for each in made)
+    for side in (0, 1, 2, None):
+        kept = [each.text for each in found if each.answer == side]
+        assert kept == [each.text for each in made if each.answer == side]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arena.protocols.quotation import own_lines
 from arena.protocols.records import VerdictStatus
 from arena.protocols.stated import Stated, read_answer, read_number
 
@@ -108,3 +109,83 @@ def test_answers_of_marks_can_be_stated():
 
 def test_half_a_point_is_not_five():
     assert read_number("Score: .5", 1, 10).value is None
+
+
+QUOTED = [
+    '"Answer: A"',
+    "“Answer: A”",
+    "„Answer: A“",
+    "«Answer: A»",
+    "'Answer: A'",
+    "`Answer: A`",
+    '**"Answer: A"**',
+    "> Answer: A",
+    ">> **Answer: A**",
+    "- > Answer: A",
+    "```\nAnswer: A\n```",
+    "~~~text\nAnswer: A\n~~~",
+    "```\nAnswer: A",
+    '"I say:\nAnswer: A"',
+    'It said "\nAnswer: A\n".',
+    "It said: “First.\n\nAnswer: A\n\nLast.”",
+    "<quote>\nAnswer: A\n</quote>",
+    "<blockquote>\nAnswer: A\n</blockquote>",
+]
+
+
+@pytest.mark.parametrize("text", QUOTED)
+@pytest.mark.parametrize("led", [True, False])
+def test_who_quotes_the_other_side_has_not_said_it(text, led):
+    assert read_answer(text, ANSWERS, led=led).status is VerdictStatus.PARSE_ERROR
+    assert read_answer(f"The other side wrote this.\n{text}\nI do not agree.\nAnswer: B", ANSWERS, led=led).value in (
+        1,
+        None,  # a fence that is never closed
+    )
+    assert read_answer(f"Answer: B\n{text}", ANSWERS, led=led) == Stated(1)
+
+
+@pytest.mark.parametrize("text", QUOTED)
+def test_a_quoted_number_is_no_score(text):
+    said = text.replace("Answer: A", "Score: 9")
+    assert read_number(f"Score: 4\n{said}", 1, 10) == Stated(4.0)
+    assert read_number(said, 1, 10).value is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Answer: "A"',
+        "Answer: `A`",
+        '"A"',  # the whole text: nobody is quoted
+        "\n`Paris`\n",
+        'It is 5" wide.\nAnswer: A',
+        "It's the cons' mistake.\nAnswer: A",
+        '"Lyon" is what they say.\nAnswer: A',
+        'They begin with "no\nAnswer: A',  # never closed
+        "Below <quote> nothing follows.\nAnswer: A",
+        "> not so\nAnswer: A",
+        "```\nx = 1\n```\nAnswer: A",
+    ],
+)
+def test_what_is_said_beside_quotations_counts(text):
+    assert read_answer(text, ANSWERS) == Stated(0)
+
+
+@given(st.text(alphabet=st.sampled_from("\"'`“”«»>~<quote/ \nAB:"), max_size=80), st.booleans())
+def test_lines_behind_a_mark_of_quotation_never_decide(text, led):
+    quoted = "\n".join(f"> {line}" for line in f"{text}\nAnswer: A".split("\n"))
+    assert read_answer(quoted, ANSWERS, led=led).value is None
+    before = read_answer(text, ANSWERS, led=True)
+    assert read_answer(f"{text}\n{quoted}", ANSWERS, led=True).value in (before.value, None)
+
+
+@given(st.text(alphabet=st.sampled_from("\"'`“”«»„>~<quote/ \nAB:"), max_size=120))
+def test_every_line_is_own_or_quoted(text):
+    lines = text.splitlines()
+    assert len(own_lines(lines)) == len(lines)
+
+
+def test_the_first_line_that_states_something_is_known():
+    assert read_answer("> Answer: B\nSo it is.\nAnswer: A\nAnswer: A", ANSWERS).line == 2
+    assert read_answer("Answer: A\nAnswer: B", ANSWERS).line == 0
+    assert read_answer("nothing", ANSWERS).line is None

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from arena.cli.app import app
 from arena.judges import JUDGES
-from arena.protocols.errors import ConfigError, ResumeError
+from arena.protocols.errors import ConfigError, ResumeError, UndecidedError
 from arena.testing import check_judge
 from arena.training.judge_launch import JudgeOutcome, launch_judge
 from arena.training.judge_recipes import load_judge_recipe
@@ -105,7 +105,28 @@ def test_soft_labels_are_drawn_as_the_teacher_is_sure(tmp_path: Path) -> None:
 
 def test_what_the_teacher_cannot_decide_is_left_out(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nothing to learn from: match"):
-        train(tmp_path, "judge_rlaif", labels__by="match")  # nobody states an answer
+        train(tmp_path, "judge_rlaif", labels__by="match", max_undecidable=1)  # nobody states an answer
+
+
+def test_training_stops_when_too_many_verdicts_cannot_be_used_and_goes_on_with_another_limit(tmp_path: Path) -> None:
+    partly = "panel:judges=[exact, 'biased:accuracy=1'],quorum=2"
+    whole = train(tmp_path / "whole", "judge_rlaif", labels__by=partly)
+    assert whole.labels[0].used == 200
+    told = r"match@\w+, which labels: .*max_undecidable is 0\.2.*100\.0% of 200: 200 parse_error .*by --resume"
+    with pytest.raises(UndecidedError, match=told):
+        train(tmp_path / "run", "judge_rlaif", labels__by="match")
+    with pytest.raises(ConfigError, match="nothing to learn from"):  # the limit may change, all else may not
+        train(tmp_path / "run", "judge_rlaif", labels__by="match", max_undecidable=1, resume=True)
+    with pytest.raises(ResumeError):
+        train(tmp_path / "run", "judge_rlaif", labels__by="exact", resume=True)
+
+
+def test_a_judge_that_decides_too_little_is_not_trained(tmp_path: Path) -> None:
+    """Nobody argued the answers of these views, and a reward model by default scores nothing unsaid."""
+    changes = {"judge.kind": "reward-model", "judge.args.prompt": None, "train.kind": "bradley-terry"}
+    recipe = load_judge_recipe("judge_sft", {**SMALL, **changes})
+    with pytest.raises(UndecidedError, match=r"measured before: .*100\.0% of 60: 60 abstain \(nobody argued"):
+        launch_judge(recipe, tmp_path / "run", seed=1, created="x", on_event=ignore)
 
 
 def test_a_judge_that_labels_itself_is_frozen_and_taken_anew_each_round(tmp_path: Path) -> None:

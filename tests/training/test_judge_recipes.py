@@ -77,7 +77,11 @@ def test_a_sound_recipe_loads_and_is_told_from_one_of_self_play(tmp_path: Path) 
         ("lr: 3e-3}", "lr: 3e-3}\n  steps: 1000000000000000000000", "9:10: train.steps: "),
         ("tasks: facts", "tasks: facts, drop: .inf", "4:42: data.drop: inf is no finite number"),
         ("tasks: facts", "tasks: facts, drop: 2", "4:42: data.drop: 'drop' of judge data 'quotes' must be less than"),
-        ("kind: llm, args: {", "kind: llm, args: {temperature: .nan, ", "3:40: judge.args.temperature: nan is no finite"),
+        (
+            "kind: llm, args: {",
+            "kind: llm, args: {temperature: .nan, ",
+            "3:40: judge.args.temperature: nan is no finite",
+        ),
         ("kind: llm, args: {", "kind: llm, args: {compare: al, ", "3:36: judge.args.compare: 'compare' of judge 'llm'"),
         ("kind: llm, args: {", "kind: llm, args: {comparre: all, ", "3:27: judge.args.comparre: 'comparre' is not an"),
         ("by: truth", "by: 'llm:modl=smollm2'", "5:14: labels.by: 'modl' is not an argument of judge 'llm'"),
