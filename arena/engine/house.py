@@ -93,7 +93,9 @@ class Station:
         """Its verdict is not wanted now, and can change nothing."""
         self.tools: dict[str, Tool] = house.toolbox(node.role) if node.kind == "tool" else {}
         if node.run and node.run not in self.tools:
-            raise ConfigError(f"node '{node.name}' runs '{node.run}', no tool of '{node.role.name}'.{suggest(node.run, self.tools)}")
+            raise ConfigError(
+                f"node '{node.name}' runs '{node.run}', no tool of '{node.role.name}'.{suggest(node.run, self.tools)}"
+            )
         absent = node.scope.absent if node.scope else {}
         self.constants: dict[str, Any] = {name: absent[name] for name in asked if name in absent}
         """Values of names in prompt and cue that depend on the node alone."""

@@ -90,5 +90,6 @@ def _tempered(scores_K: NDArray[np.float64], temperature: float) -> NDArray[np.f
         logps_K = np.full_like(scores_K, -np.inf)
         logps_K[scores_K.argmax()] = 0.0
         return logps_K
-    logits_K = (scores_K - scores_K.max()) / temperature
-    return logits_K - np.log(np.exp(logits_K).sum())
+    logits_K: NDArray[np.float64] = (scores_K - scores_K.max()) / temperature
+    logits_K -= np.log(np.exp(logits_K).sum())
+    return logits_K

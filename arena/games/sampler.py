@@ -26,7 +26,7 @@ from arena.engine.house import House
 from arena.engine.plan import AnyAgent, Plan
 from arena.games.forks import Fork, check_full, fork_logps, is_full
 from arena.games.play_tree import DrawPoint, Ending, PlayTree, SpokenTurn, Voice
-from arena.games.tree import check_game
+from arena.games.tree import NoJudge, check_game
 from arena.protocols import Protocol
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Episode, TokenSpan, Turn
@@ -122,7 +122,7 @@ class GameSampler:
             if ending is None:
                 raise ConfigError(f"episode '{episode.key}' was not played by the last call of this sampler")
             if ending.payoff is None:
-                (ending.payoff,) = pay(self.protocol, {}, [ending.episode], {ending.task.id: ending.task})
+                (ending.payoff,) = pay(self.protocol, NoJudge(), [ending.episode], {ending.task.id: ending.task})
             payoffs.append(Payoff(list(ending.payoff.rewards), None))
         return payoffs
 
@@ -188,7 +188,7 @@ class GameSampler:
             for place in band.members.tolist():
                 key = plans[place].key
                 self._ended[key] = ending
-                said = [Turn(*head, dict(fields), *tail) for head, fields, tail in turns]
+                said = [_turn(head, fields, tail) for head, fields, tail in turns]
                 episodes[place] = Episode(
                     key, first.protocol, first.task, dict(names), first.sides, said, dict(first.verdicts), first.stop,
                     first.error, dict(first.inner_verdicts), dict(first.judged), dict(first.rated),
@@ -233,7 +233,12 @@ def _score(asked: Iterable[tuple[PolicyAgent, Fork]], known: Known) -> None:
 def _drawn(logps_K: NDArray[np.float64], uniform_B: NDArray[np.float64]) -> NDArray[np.intp]:
     """(B,) ways by inverting the cumulative distribution, as `arena.agents.sampling.draw` does."""
     cdf_K = np.exp(logps_K).cumsum()
-    return np.minimum(np.searchsorted(cdf_K, uniform_B * cdf_K[-1], side="right"), len(cdf_K) - 1)
+    ways_B: NDArray[np.intp] = np.searchsorted(cdf_K, uniform_B * cdf_K[-1], side="right")
+    return ways_B.clip(max=len(cdf_K) - 1)
+
+
+def _turn(head: tuple[Any, ...], fields: Mapping[str, Any], tail: tuple[Any, ...]) -> Turn:
+    return Turn(*head, dict(fields), *tail)  # type: ignore[call-arg]  # the checker takes either for the whole
 
 
 def _made(turn: Turn | SpokenTurn, band: _Band) -> tuple[tuple[Any, ...], Mapping[str, Any], tuple[Any, ...]]:

@@ -20,13 +20,14 @@ from arena.engine.house import House
 from arena.engine.plan import Plan
 from arena.engine.requests import Say
 from arena.games.types import Deal, Decision, Game, InformationSet, Outcome
+from arena.judges.types import JudgeView
 from arena.protocols import Protocol
 from arena.protocols.errors import ConfigError
-from arena.protocols.records import Episode, Task, TurnStatus
+from arena.protocols.records import Episode, Task, TurnStatus, Verdict
 from arena.rewards import returns
 from arena.seeds import Seeds
 
-__all__ = ["check_game", "open_game"]
+__all__ = ["NoJudge", "check_game", "open_game"]
 
 _Step: TypeAlias = tuple[InformationSet, int]
 """A decision and the place of the option that was taken."""
@@ -118,7 +119,18 @@ def _grow(root: Decision | Outcome | None, steps: Sequence[_Step], end: Outcome)
     return root
 
 
-@dataclass(frozen=True, slots=True)
+class NoJudge:
+    """Sits where a game has no judge; nobody asks it."""
+
+    name = "nobody"
+    sees_label = False
+
+    def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
+        """See `arena.judges.types.Judge`."""
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
 class _Nobody:
     """Stands in a lineup; the engine's driver is not there to ask it."""
 
@@ -195,7 +207,7 @@ class _Player:
             )
 
     def _outcome(self, deal: Deal, episode: Episode) -> Outcome:
-        (won,) = returns(self.protocol, {}, [episode], {deal.task.id: deal.task})
+        (won,) = returns(self.protocol, NoJudge(), [episode], {deal.task.id: deal.task})
         for seat in self.seats:
             if won.get(seat) is None:
                 raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from arena.scheduling.types import Pairing, Result, Schedule, State
+from arena.scheduling.types import Pairing, Result, Schedule, State, reach
 
 __all__ = ["EarlyStop", "pair_scores"]
 
@@ -35,6 +35,7 @@ class EarlyStop:
 
     def __init__(self, schedule: Schedule, block: int, decided: Callable[[Sequence[float]], bool]) -> None:
         self.schedule = schedule
+        self.reach = reach(schedule)
         self.block = block
         self.decided = decided
 

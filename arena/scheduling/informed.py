@@ -21,6 +21,9 @@ __all__ = ["Informed"]
 class Informed:
     """Plays a share of a round robin's pairings, in rounds that are chosen by all results so far.
 
+    What a round robin spends on foregone conclusions goes to neighbours, who play up to five times as many tasks as
+    there, where the task set has them.
+
     Args:
         share: of the pairings of a round robin on the same tasks.
         batch: pairings of a round; absent: as many as there are agents. Small rounds choose better, large ones
@@ -31,6 +34,7 @@ class Informed:
     """
 
     static = False
+    reach = 5
 
     def __init__(
         self, *, share: Annotated[float, Field(gt=0, le=1)] = 0.5, batch: Annotated[int, Field(ge=1)] | None = None
@@ -44,7 +48,7 @@ class Informed:
 
     def next_round(self, state: State) -> Sequence[Pairing]:
         """The next pairings, each pair on the next of the tasks that it has not played."""
-        names, results = state.names, state.results()
+        names, results, tasks = state.names, state.results(), (*state.tasks, *state.spare)
         place = {name: index for index, name in enumerate(names)}
         P = len(names)
         points_PP, tokens_PP = np.zeros((P, P)), np.zeros((P, P))
@@ -60,13 +64,11 @@ class Informed:
         if k <= 0:
             return []
         seed = derive_seed(state.seed, "adaptive", len(state.rounds)) % 2**31
-        pairs = most_informative(
-            names, points_PP, _cost(tokens_PP, played_PP), k, seed, left=len(state.tasks) - played_PP
-        )
+        pairs = most_informative(names, points_PP, _cost(tokens_PP, played_PP), k, seed, left=len(tasks) - played_PP)
         chosen = []
         for first, second in pairs:
             i, j = place[first], place[second]
-            chosen.append(Pairing(first, second, state.tasks[played_PP[i, j]]))
+            chosen.append(Pairing(first, second, tasks[played_PP[i, j]]))
             played_PP[[i, j], [j, i]] += 1
         return chosen
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-__all__ = ["Pairing", "Result", "Schedule", "State"]
+__all__ = ["Pairing", "Result", "Schedule", "State", "reach"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,15 @@ class State:
     names: tuple[str, ...]
     """Who takes part in the round to come, in the order of the file; those who were added later stand last."""
     tasks: tuple[str, ...]
-    """Ids of the tasks of each pairing, in the order in which they are played."""
+    """Ids of the tasks of each pairing of a round robin (``n`` of the file), in the order in which they are played."""
     rounds: tuple[tuple[Result, ...], ...] = ()
     """Complete rounds, the first one first."""
     seed: int = 0
     """For schedules that draw; the same in every round."""
     since: int = 0
     """Number of the round in which the last agent was added; 0 where all were there at the beginning."""
+    spare: tuple[str, ...] = ()
+    """Ids of further tasks, to be played after ``tasks``; for schedules that `reach` beyond these."""
     met: frozenset[tuple[str, str]] = field(init=False, compare=False)
     """Pairs that were paired in some round, in both orders of their names."""
 
@@ -62,6 +64,14 @@ class State:
     def results(self) -> list[Result]:
         """Those of all rounds."""
         return [result for played in self.rounds for result in played]
+
+
+def reach(schedule: Schedule) -> int:
+    """How many times ``n`` tasks one pair may play: the schedule's ``reach``, 1 where it has none.
+
+    With more than 1, `State.spare` holds the tasks beyond ``n``, as far as the task set has them.
+    """
+    return int(getattr(schedule, "reach", 1))
 
 
 class Schedule(Protocol):

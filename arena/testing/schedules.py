@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from arena.scheduling import Pairing, Result, Schedule, State
+from arena.scheduling import Pairing, Result, Schedule, State, reach
 
 __all__ = ["check_schedule"]
 
@@ -43,11 +43,12 @@ def _followed(
     """All rounds of a tournament with drawn results."""
     rng = random.Random(seed)
     kept = make()
+    spare = tuple(f"spare {number}" for number in range((reach(kept) - 1) * len(tasks)))
     rounds: list[tuple[Result, ...]] = []
     found: list[list[Pairing]] = []
     known: set[Pairing] = set()
     while True:
-        state = State(tuple(names), tuple(tasks), tuple(rounds))
+        state = State(tuple(names), tuple(tasks), tuple(rounds), spare=spare)
         pairings = list(kept.next_round(state))
         assert pairings == list(make().next_round(state)), f"round {len(rounds)}: made anew, it asks for other pairings"
         if not pairings:
@@ -55,7 +56,7 @@ def _followed(
         for pairing in pairings:
             assert isinstance(pairing, Pairing), f"round {len(rounds)}: {pairing!r} is no Pairing"
             assert {pairing.first, pairing.second} <= set(names), f"{pairing} is of agents that do not take part"
-            assert pairing.task in tasks, f"{pairing} is about a task that there is not"
+            assert pairing.task in (*tasks, *spare), f"{pairing} is about a task that there is not"
             assert pairing not in known, f"{pairing} comes twice"
             known.add(pairing)
         found.append(pairings)

@@ -58,7 +58,7 @@ def check_tasks(world: World) -> None:
     if not world.tasks:
         raise ConfigError(f"'{world.taskset.name}' holds no tasks to play on")
     for protocol in world.protocols.values():
-        for task in world.tasks:
+        for task in world.playable:
             protocol.check_task(task)
     for arm in config.arms.values():
         protocol = arm_protocol(arm)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from arena.protocols import Protocol, load_protocol
@@ -19,7 +19,7 @@ from arena.scheduling import Pairing, Result, Schedule, State
 from arena.seeds import derive_seed
 from arena.tournament.arms import arm_protocol, row_names
 from arena.tournament.config import TournamentConfig
-from arena.tournament.entries import Entry, entries_of
+from arena.tournament.entries import entries_of
 from arena.tournament.needs import ModelUse, Needs
 from arena.tournament.world import build_schedule, opened_tasks
 
@@ -114,12 +114,17 @@ def estimate(
     stored = stored or {}
     entries = entries_of(config.agents)
     protocols = {part: load_protocol(of.protocol, of.params) for part, of in config.played().items()}
-    _, tasks = opened_tasks(config)
-    for protocol in (*protocols.values(), *(arm_protocol(arm) for arm in config.arms.values())):
+    schedule = build_schedule(config, tuple(entries))
+    _, tasks, spare = opened_tasks(config, schedule)
+    for protocol in protocols.values():
+        for task in (*tasks, *spare):
+            protocol.check_task(task)
+    for arm in config.arms.values():
+        protocol = arm_protocol(arm)
         for task in tasks:
             protocol.check_task(task)
-    schedule = build_schedule(config, tuple(entries))
-    pairings, rounds, games_are = _simulated(schedule, entries, tasks, config, len(protocols))
+    begin = State(tuple(entries), _ids(tasks), seed=config.seed, spare=_ids(spare))
+    pairings, rounds, games_are = _simulated(schedule, begin, config, len(protocols))
     games = len(pairings) * 2 * len(protocols)
     arms = {
         row: len(tasks) * _orders(arm_protocol(arm), tasks)
@@ -158,29 +163,28 @@ def estimate(
 
 
 def _simulated(
-    schedule: Schedule,
-    entries: Mapping[str, Entry],
-    tasks: Sequence[Task],
-    config: TournamentConfig,
-    protocols: int,
+    schedule: Schedule, begin: State, config: TournamentConfig, protocols: int
 ) -> tuple[list[Pairing], int, str]:
     """Pairings of the whole schedule, how many rounds they make, and how far that is known.
 
     A schedule that looks at results is shown those of coins. One that stops early is followed to its end.
     """
-    names, ids = tuple(entries), tuple(task.id for task in tasks)
     games_are = "exact" if schedule.static else "at most" if config.sprt is not None else "estimate"
     rng = random.Random(derive_seed(config.seed, "dry run"))
     rounds: list[tuple[Result, ...]] = []
     pairings: list[Pairing] = []
     # Without a decided game nothing stops early.
     coins = 0 if config.sprt is not None else 2 * protocols
-    while len(rounds) < _MOST_ROUNDS and (chosen := schedule.next_round(State(names, ids, tuple(rounds), config.seed))):
+    while len(rounds) < _MOST_ROUNDS and (chosen := schedule.next_round(replace(begin, rounds=tuple(rounds)))):
         pairings += chosen
         rounds.append(tuple(Result(each, tuple(float(rng.random() < 0.5) for _ in range(coins)), 2) for each in chosen))
     if config.budget.games is not None and config.budget.games < len(pairings) * 2 * protocols:
         pairings, games_are = pairings[: config.budget.games // (2 * protocols)], "at most"
     return pairings, len(rounds), games_are
+
+
+def _ids(tasks: Sequence[Task]) -> tuple[str, ...]:
+    return tuple(task.id for task in tasks)
 
 
 def _orders(protocol: Protocol, tasks: Sequence[Task]) -> int:

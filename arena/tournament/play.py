@@ -81,7 +81,7 @@ def run_tournament(
     with Store.open(out) as store:
         run = store.begin("tournament", identity_of(world), created=created, resume=resume, grows=_GROWS, share=True)
         entered = enter(run, world, stored, add or {})
-        record_tasks(run, world.tasks)
+        record_tasks(run, world.playable)
         for step, protocol in enumerate(world.protocols.values()):
             run.record("protocol", step, sources_of(protocol))
         playing = _Playing(world, run, entered, concurrency, on_start, on_batch, watch)

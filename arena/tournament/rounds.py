@@ -102,7 +102,7 @@ class Games:
             part: Engine(protocol, world.judge, seed=seed, concurrency=concurrency)
             for part, protocol in world.protocols.items()
         }
-        self.numbers = {task.id: number for number, task in enumerate(world.tasks)}
+        self.numbers = {task.id: number for number, task in enumerate(world.playable)}
         earlier = run.series(_SPENT)
         self.step = run.worker.id if run.worker is not None else max(earlier, default=-1) + 1
         """Of this call in the series of what was spent."""
@@ -122,11 +122,12 @@ class Games:
             entered: who takes part -> number of the round from which on.
         """
         played = Played({part: [] for part in self.world.protocols})
-        tasks = tuple(task.id for task in self.world.tasks)
+        tasks, spare = (tuple(task.id for task in these) for these in (self.world.tasks, self.world.spare))
         rounds: list[tuple[Result, ...]] = []
         while True:
             there = {name: begun for name, begun in entered.items() if begun <= len(rounds)}
-            state = State(tuple(there), tasks, tuple(rounds), self.world.config.seed, max(there.values()))
+            seed, since = self.world.config.seed, max(there.values())
+            state = State(tuple(there), tasks, tuple(rounds), seed, since, spare)
             played.state = state
             pairings = list(schedule.next_round(state))
             late = max(entered.values())

@@ -22,15 +22,16 @@ __all__ = ["arms_of", "calibration_of", "judges_of", "truth_of"]
 
 
 def arms_of(material: Material) -> dict[str, Any]:
-    """Judge accuracy by arm, the games of the tournament among them; every pair of arms; and the performance gap
-    recovered."""
-    tasks = material.world.by_id
+    """Judge accuracy by arm, the games of the tournament on the same tasks among them; every pair of arms; and the
+    performance gap recovered."""
+    tasks = {task.id: task for task in material.world.tasks}
     if all(task.label is None for task in tasks.values()):
         return {}
     groups = {
         name if name not in material.arms.rows else f"{name} (tournament)": episodes
         for name, episodes in (
-            (part or material.world.protocols[part].name, games) for part, games in material.played.episodes.items()
+            (part or material.world.protocols[part].name, [each for each in games if each.task in tasks])
+            for part, games in material.played.episodes.items()
         )
     } | material.arms.rows
     results = [arm_result(name, episodes, tasks) for name, episodes in groups.items() if episodes]

@@ -14,7 +14,7 @@ from arena.judges.types import AnyJudge
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.records import Task
 from arena.running import fingerprint_tasks
-from arena.scheduling import SCHEDULES, Schedule
+from arena.scheduling import SCHEDULES, Schedule, reach
 from arena.scheduling.early_stop import EarlyStop
 from arena.tasks import TaskSet, open_tasks
 from arena.tournament.config import SpecLike, SprtConfig, TournamentConfig
@@ -34,6 +34,8 @@ class World:
     taskset: TaskSet
     tasks: tuple[Task, ...]
     """Those of each pairing, in order."""
+    spare: tuple[Task, ...]
+    """Further ones, for a schedule that reaches beyond them."""
     judge: AnyJudge
     """Who decides."""
     judges: Mapping[str, AnyJudge]
@@ -46,8 +48,13 @@ class World:
 
     @property
     def by_id(self) -> dict[str, Task]:
-        """The tasks by id."""
-        return {task.id: task for task in self.tasks}
+        """All tasks by id."""
+        return {task.id: task for task in self.playable}
+
+    @property
+    def playable(self) -> tuple[Task, ...]:
+        """The tasks of each pairing, and the further ones."""
+        return (*self.tasks, *self.spare)
 
     def everybody(self) -> list[object]:
         """All that may use models, judges included."""
@@ -59,14 +66,15 @@ class World:
         return AGENTS.build(spec, tasks=self.taskset, judge=self.judge, seed=self.config.seed)
 
 
-def opened_tasks(config: TournamentConfig) -> tuple[TaskSet, tuple[Task, ...]]:
-    """The task set, and those of each pairing.
+def opened_tasks(config: TournamentConfig, schedule: Schedule) -> tuple[TaskSet, tuple[Task, ...], tuple[Task, ...]]:
+    """The task set, the tasks of each pairing, and those that its schedule may ask for besides.
 
     Raises:
         UserError: there are none, or they have faults.
     """
     taskset = open_tasks(config.tasks, seed=config.seed)
-    return taskset, tuple(taskset.test[: config.n])
+    tasks = tuple(taskset.test[: config.n * reach(schedule)])
+    return taskset, tasks[: config.n], tasks[config.n :]
 
 
 def build_world(config: TournamentConfig) -> World:
@@ -76,10 +84,10 @@ def build_world(config: TournamentConfig) -> World:
         UserError: a mistake in the file or in what it names.
     """
     protocols = {name: load_protocol(part.protocol, part.params) for name, part in config.played().items()}
-    taskset, tasks = opened_tasks(config)
+    entries = entries_of(config.agents)
+    taskset, tasks, spare = opened_tasks(config, build_schedule(config, tuple(entries)))
     judge: AnyJudge = JUDGES.build(config.judge, seed=config.seed)
     judges: dict[str, AnyJudge] = {name: JUDGES.build(spec, seed=config.seed) for name, spec in config.judges.items()}
-    entries = entries_of(config.agents)
 
     def build(spec: SpecLike) -> Agent:
         return AGENTS.build(spec, tasks=taskset, judge=judge, seed=config.seed)
@@ -91,7 +99,7 @@ def build_world(config: TournamentConfig) -> World:
         part: {name: entered(name, {seat: agents[name][seat] for seat in group}) for name in entries}
         for part, group in seats.items()
     }
-    return World(config, protocols, taskset, tasks, judge, judges, entries, lineups, agents)
+    return World(config, protocols, taskset, tasks, spare, judge, judges, entries, lineups, agents)
 
 
 def build_schedule(config: TournamentConfig, names: tuple[str, ...]) -> Schedule:
@@ -147,6 +155,6 @@ def identity_of(world: World) -> dict[str, Any]:
         "agents": {name: entry.identity() for name, entry in world.entries.items()},
         "judge": JUDGES.identity(config.judge),
         "protocol_fingerprint": fingerprints.get("", fingerprints),
-        "tasks_fingerprint": fingerprint_tasks(world.tasks),
+        "tasks_fingerprint": fingerprint_tasks(world.playable),
         "judge_fingerprint": world.judge.name,
     }

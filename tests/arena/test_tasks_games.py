@@ -10,7 +10,7 @@ from arena.agents import AGENTS, Ask, Context
 from arena.judges.verdicts import certain
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Quote, Task, Turn
-from arena.tasks import TASKS, TaskSet
+from arena.tasks import TASKS, TaskSet, open_tasks
 from arena.tasks.digits import ITEMS, LABELS
 from arena.tasks.distractors import with_distractors
 
@@ -155,3 +155,15 @@ def test_the_demonstrator_draws_as_it_says(digits):
 def test_any_whole_number_is_a_seed() -> None:
     for name in ("digits", "facts"):
         assert [task.id for task in TASKS.build(name, seed=-1).test] != [task.id for task in TASKS.build(name).test]
+
+
+def test_blank_tasks_have_nothing_to_ask_and_nothing_to_hold_out() -> None:
+    tasks = open_tasks("blank:train=3", seed=1)
+    assert [task.id for task in tasks.train] == ["blank-train-0", "blank-train-1", "blank-train-2"]
+    assert [dict(task.fields) for task in (*tasks.train, *tasks.test)] == [{}, {}, {}, {}]
+    assert tasks.exhaustive
+
+
+def test_only_all_deals_are_exhaustive() -> None:
+    assert open_tasks("kuhn").exhaustive
+    assert not open_tasks("kuhn:train=3").exhaustive
