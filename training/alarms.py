@@ -15,7 +15,7 @@ its condition begins to hold, and again only after it has ceased to.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,10 +36,13 @@ class Alarms:
 
     Args:
         config: see `AlarmConfig`.
+        anchors: opponents that never change, as ``win_rate/NAME`` has them; later members of a league are no measure,
+            since they come when the policies have just become them.
     """
 
-    def __init__(self, config: AlarmConfig) -> None:
+    def __init__(self, config: AlarmConfig, anchors: Collection[str] = ()) -> None:
         self.config = config
+        self.anchors = frozenset(f"win_rate/{name}" for name in anchors)
         self.told: list[dict[str, Any]] = []
         """All that rang, in order."""
         self._first: dict[str, list[float]] = {}
@@ -58,7 +61,7 @@ class Alarms:
             Each with ``alarm``, ``at`` (the step) and ``why`` in words and numbers.
         """
         for name, value in row.items():
-            if isinstance(value, float | int) and math.isfinite(value) and _followed(name):
+            if isinstance(value, float | int) and math.isfinite(value) and self._followed(name):
                 window = self._first.setdefault(name, [])
                 if len(window) < self.config.window:
                     window.append(float(value))
@@ -129,7 +132,7 @@ class Alarms:
     def _anchors(self) -> str:
         fallen = []
         for name in self._last:
-            if not name.startswith("win_rate/") or len(self._last[name]) < self.config.window:
+            if name not in self.anchors or len(self._last[name]) < self.config.window:
                 continue
             now = float(np.mean(self._last[name]))
             best = self._best[name] = max(self._best.get(name, now), now)
@@ -154,13 +157,12 @@ class Alarms:
             return None
         return float(np.mean(first)), float(np.mean(last))
 
+    def _followed(self, name: str) -> bool:
+        return name.rpartition("/")[2] in _FOLLOWED or name in self.anchors
+
     def _named(self, measure: str) -> list[str]:
         """The measure of a single policy, or of each: ``debater/entropy``."""
         return [name for name in self._last if name.rpartition("/")[2] == measure]
-
-
-def _followed(name: str) -> bool:
-    return name.rpartition("/")[2] in _FOLLOWED or name.startswith("win_rate/")
 
 
 def _error(values: Sequence[float]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -40,6 +40,7 @@ def paid_turns(
     groups: Sequence[int],
     sides: Sequence[frozenset[str]],
     seats: Sequence[str],
+    claims: Collection[str] = (),
 ) -> list[PaidTurn]:
     """The turns that were paid, episode after episode.
 
@@ -49,6 +50,8 @@ def paid_turns(
         groups: number of the group of each episode.
         sides: roles of each episode that are in training.
         seats: the arguing roles, in the order of `Episode.sides`.
+        claims: nodes whose turns choose what their speaker argues. Compared with equal choices only, a choice would
+            never be better or worse than another: these turns argue no answer yet.
     """
     numbers = {role: number for number, role in enumerate(seats)}
     found = []
@@ -59,14 +62,15 @@ def paid_turns(
             ordinal = ordinals[turn.role] = ordinals.get(turn.role, -1) + 1
             if reward is None or turn.role not in side:
                 continue
-            seat = numbers.get(turn.role)
+            seat = numbers.get(turn.role, len(episode.sides))
+            argues = seat < len(episode.sides) and turn.node not in claims
             facts: dict[str, Hashable] = {
                 "task": group,
                 "role": turn.role,
                 "node": turn.node,
                 "visit": turn.visit,
                 "attempt": turn.attempt,
-                "answer": None if seat is None or seat >= len(episode.sides) else episode.sides[seat],
+                "answer": episode.sides[seat] if argues else None,
             }
             found.append(PaidTurn((episode.key, turn.role, ordinal), turn.role, reward, facts))
     return found

@@ -80,6 +80,7 @@ class League:
         self.anchors = list(anchors)
         self.members: list[Member] = []
         """Former selves, oldest first."""
+        self._recent: dict[str, list[float]] = {}
         shares = np.array([config.mix.get(kind, 0.0) for kind in MIXES])
         self._shares: NDArray[np.float64] = shares / shares.sum()
         if len(self.sides) < 2 and self._shares[0] < 1.0:
@@ -132,10 +133,13 @@ class League:
         if matchup.member is not None:
             matchup.member.games += 1.0
             matchup.member.won += score
+            self._recent.setdefault(matchup.member.name, []).append(score)
 
     def win_rates(self) -> dict[str, float]:
-        """Of the policies in training against everybody whom they met."""
-        return {member.name: member.won / member.games for member in (*self.anchors, *self.members) if member.games}
+        """Of the policies in training against everybody whom they met since this was last asked."""
+        found = {name: sum(scores) / len(scores) for name, scores in self._recent.items()}
+        self._recent = {}
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """Names and results; weights are in the members' folders."""

@@ -122,6 +122,8 @@ class SelfPlay:
             for role in self.speakers
             if self.recipe.policy_of(role) is None
         }
+        self.claims = {node.name: node.role.seat for node in self.protocol.nodes.values() if node.claims}
+        """Nodes whose speakers choose what they argue, and who speaks there."""
         self.trained = [role for role in self.speakers if self.recipe.policy_of(role) is not None]
         self.by_id = {task.id: task for task in world.tasks.train}
         gate = self.config.gate
@@ -141,7 +143,7 @@ class SelfPlay:
             name: PROBES.build(probe.spec, seed=derive_seed(world.seed, "probe", name) % 2**31)
             for name, probe in self.config.probes.items()
         }
-        self.alarms = Alarms(self.config.alarms)
+        self.alarms = Alarms(self.config.alarms, ["gen0", *(member.name for member in anchors)])
         others = [*self.fixed.values(), *(agent for member in anchors for agent in member.agents.values())]
         self.sampler = game_sampler(
             self.protocol, [*self.agents.values(), *others], seed=derive_seed(world.seed, "rollout")
@@ -297,7 +299,7 @@ class SelfPlay:
             **facts,
         }
         self._check_decided(played.episodes, payoffs, row)
-        turns = paid_turns(played.episodes, payoffs, played.groups, played.sides(), self.protocol.seats)
+        turns = paid_turns(played.episodes, payoffs, played.groups, played.sides(), self.protocol.seats, self.claims)
         if not turns:
             raise BackendError(
                 f"generation {number}, step {row['step']}: no turn could be paid; {_causes(played.episodes, payoffs)}"
@@ -469,9 +471,11 @@ class SelfPlay:
         right = [verdict.score(label) for _, verdict, label in decided if label is not None and verdict.logps]
         if right:
             facts["accuracy"] = sum(right) / len(right)
-        seats = [number for number, role in enumerate(self.protocol.seats) if role in self.trained]
-        if len(seats) == 1:  # one role claims, and nobody argues for the other answers
-            claims = [(e.sides[seats[0]], verdict, label) for e, verdict, label in decided if verdict.logps]
+        argue = [role for role in self.protocol.seats if role in self.trained]
+        claimants = [role for role in argue if role in self.claims.values()] or argue
+        if len(claimants) == 1:  # what it argues is its own choice, or nobody argues for the other answers
+            seat = self.protocol.seats.index(claimants[0])
+            claims = [(e.sides[seat], verdict, label) for e, verdict, label in decided if verdict.logps]
             if claims:
                 facts["belief"] = sum(math.exp(verdict.logps[claim]) for claim, verdict, _ in claims) / len(claims)
             true = [float(claim == label) for claim, _, label in claims if label is not None]

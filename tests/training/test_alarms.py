@@ -12,7 +12,7 @@ from arena.training.selfplay_config import AlarmConfig
 
 
 def rung(rows: list[dict[str, Any]], **config: Any) -> list[tuple[str, int]]:
-    alarms = Alarms(AlarmConfig(window=10, **config))
+    alarms = Alarms(AlarmConfig(window=10, **config), ["gen0"])
     return [(alarm["alarm"], alarm["at"]) for step, row in enumerate(rows, 1) for alarm in alarms.look(step, row)]
 
 
@@ -27,6 +27,10 @@ def test_a_hacked_judge_rings_at_the_step_where_it_shows() -> None:
     assert 15 <= at <= 35
     sound = [{"belief": b, "claims_true": t} for b, t in zip(line(0.5, 0.9), line(0.9, 0.92, seed=1), strict=True)]
     assert rung(sound) == []
+
+
+def test_losses_to_later_members_are_no_measure() -> None:
+    assert rung([{"win_rate/step30": w} for w in [*line(0.5, 0.8), *line(0.8, 0.4)]]) == []
 
 
 def test_noise_does_not_ring() -> None:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from arena.training.crediting import Crediting, PaidTurn
+from arena.protocols.records import Episode, Turn
+from arena.rewards import Payoff
+from arena.training.crediting import Crediting, PaidTurn, paid_turns
 from arena.training.selfplay_config import CreditConfig, SelfPlayRecipe
 from arena.training.sequences import TrainingSequence
 
@@ -114,3 +116,10 @@ def test_one_episode_a_task_cannot_be_compared_inside_of_it() -> None:
     with pytest.raises(ValidationError, match="nothing to be compared with"):
         SelfPlayRecipe.model_validate({"learner": {}, "group": 1})
     SelfPlayRecipe.model_validate({"learner": {}, "group": 1, "credit": {"key": ["prompt"]}})
+
+
+def test_claims_are_compared_over_all_answers_and_later_moves_for_the_same_answer() -> None:
+    turns = [Turn(0, 0, "claim", "a", 0, "x", 1, "bob"), Turn(1, 1, "quote", "a", 0, "x", 1, "bob+9")]
+    episode = Episode("e", "game", "task", {}, (1, 0), turns)
+    found = paid_turns([episode], [Payoff([1.0, 1.0], None)], [0], [frozenset("a")], ["a", "b"], {"claim"})
+    assert [turn.facts["answer"] for turn in found] == [None, 1]

@@ -85,7 +85,8 @@ def test_results_survive_a_resume() -> None:
     assert made.win_rates() == {matchup.member.name: 0.5}
     other = league(0, mix={"pfsp": 1})
     other.load_state_dict(made.state_dict(), {name: Member(name, {}) for name in ("gen0", "gen1")})
-    assert other.win_rates() == made.win_rates()
+    assert other.win_rates() == made.win_rates() == {}, "told once"
+    assert [(m.games, m.won) for m in other.members] == [(m.games, m.won) for m in made.members]
     assert [m.name for m in other.members] == ["gen0", "gen1"]
 
 
