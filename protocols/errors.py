@@ -127,6 +127,10 @@ class SelfCheckError(ArenaError, RuntimeError):
     """The step-0 check of a training run failed; nothing was trained."""
 
 
+class AlarmError(ArenaError, RuntimeError):
+    """A training rang an alarm that its recipe says must end it; its checkpoint is kept."""
+
+
 class UndecidedError(ArenaError, RuntimeError):
     """A judge decides so little that what rests on its verdicts would mean nothing."""
 

@@ -27,7 +27,7 @@ from arena.agents.policy import Policy
 from arena.engine import AnyAgent, Engine, Plan
 from arena.games import game_sampler
 from arena.protocols import load_protocol
-from arena.protocols.errors import BackendError, ConfigError, UndecidedError
+from arena.protocols.errors import AlarmError, BackendError, ConfigError, UndecidedError
 from arena.protocols.records import Episode, Task
 from arena.rewards import Payoff, pay
 from arena.running import bad_quote_share
@@ -183,13 +183,19 @@ class SelfPlay:
             self._begin(learners)
             self._save(checkpoint, learners, started)
         while self.step < self.config.generations * self.config.steps:
-            self._step(learners)
+            alarms = self._step(learners)
             ended = self.step % self.config.steps == 0
             if ended:
                 self._end_generation(learners)
             every = self.config.checkpoint_every
             if ended or (every is not None and self.step % every == 0):
                 self._save(checkpoint, learners, started)
+            if stop := [alarm for alarm in alarms if alarm["alarm"] in self.config.alarms.stop]:
+                self._save(checkpoint, learners, started)
+                raise AlarmError(
+                    f"step {self.step}: alarm {stop[0]['alarm']}: {stop[0]['why']} (self_play.alarms.stop); go on all the "
+                    "same by --resume"
+                )
         champion = self.champion if self.gate is not None else self.config.generations
         return Trained(
             self.generations, champion, self.kl, self.kl_peak, self.undecided, self.alarms.told, self.seconds
@@ -278,7 +284,8 @@ class SelfPlay:
         """The weights have changed: what is sampled from now on carries a new version."""
         self.agents[name].name = self.policies[name].publish()
 
-    def _step(self, learners: Mapping[str, Learner]) -> None:
+    def _step(self, learners: Mapping[str, Learner]) -> list[dict[str, Any]]:
+        """One update of every policy; returns the alarms that rang."""
         config, started = self.config, time.perf_counter()
         number = self.step // config.steps + 1
         self._refer(learners)
@@ -325,7 +332,8 @@ class SelfPlay:
         row["tokens_per_second"] = facts["sampled_tokens"] / max(seconds, 1e-9)
         self.step += 1
         self._log(row)
-        for alarm in self.alarms.look(self.step, row):
+        alarms = self.alarms.look(self.step, row)
+        for alarm in alarms:
             self._log({"phase": "alarm", "generation": number, **alarm})
         every = config.league.snapshot_every
         if every is not None and self.step % every == 0:
@@ -335,6 +343,7 @@ class SelfPlay:
             self._join(name)
         if self.step < config.generations * config.steps:
             self._probe()
+        return alarms
 
     def _refer(self, learners: Mapping[str, Learner]) -> None:
         """Move the reference where the recipe says so, before the step."""

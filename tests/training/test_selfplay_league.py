@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from arena.protocols.errors import ConfigError, SourceError
+from arena.protocols.errors import AlarmError, ConfigError, SourceError
 from arena.training.league import Matchup
 from arena.training.recipe import load_recipe
 from arena.training.selfplay import SelfPlay
@@ -150,6 +150,17 @@ def test_a_generation_that_does_not_pass_is_taken_back(world: World, tmp_path: P
     after = player._learners()["one"].parameters
     assert all(torch.equal(after[name], tensor) for name, tensor in begun.items())
     assert player.policies["one"].version > 1, "versions are never used twice"
+
+
+def test_an_alarm_that_must_stop_keeps_a_checkpoint_to_go_on_from(world: World, tmp_path: Path) -> None:
+    recipe = load_recipe("facts", {**SMALL, "self_play.alarms": {"window": 2, "kl": 1e-9, "stop": ["kl"]}})
+    stopped = replace(world, recipe=recipe)
+    with pytest.raises(AlarmError, match=r"alarm kl: .* above the budget of 1e-09 .* go on all the same by --resume"):
+        SelfPlay(stopped, tmp_path, ignore).run()
+    rung = [row for row in metrics_rows(tmp_path / "metrics.jsonl") if row["phase"] == "alarm"]
+    trained = SelfPlay(stopped, tmp_path, ignore).run(resume=True)
+    assert len(trained.generations) == 4
+    assert trained.alarms[: len(rung)] == [{k: row[k] for k in ("alarm", "at", "why")} for row in rung] != []
 
 
 def test_a_gate_needs_tasks_and_a_league_opponents(world: World, tmp_path: Path) -> None:
