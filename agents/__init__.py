@@ -91,6 +91,13 @@ AGENTS.lazy("fixed", "arena.agents.scripted:fixed", "always says the same: fixed
 AGENTS.lazy("list", "arena.agents.scripted:listed", "says a list of texts in turn: list:texts=first|second")
 AGENTS.lazy("scripted", "arena.agents.scripted:script", "says the lines of a YAML file, by role: scripted:path=FILE")
 AGENTS.lazy("random", "arena.agents.random_agent:random_agent", "says something of the right form at random")
+AGENTS.lazy("biased", "arena.agents.biased:biased", "takes each option with its share: biased:shares=3|2|1")
+AGENTS.lazy(
+    "noisy-channel",
+    "arena.agents.noisy:noisy_channel",
+    "passes on what it heard, with words replaced: noisy-channel:words=yes no",
+    needs=("words",),
+)
 AGENTS.lazy(
     "openai",
     "arena.agents.openai:openai_agent",

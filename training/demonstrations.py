@@ -17,7 +17,7 @@ from arena.running import exchanged
 from arena.seeds import derive_seed
 from arena.training.learner import Learner
 from arena.training.recipe import DemonstrationSource, Recipe, WarmStart
-from arena.training.sequences import TrainingSequence, sequences_of
+from arena.training.sequences import Cuts, TrainingSequence, sequences_of
 from arena.training.world import World, build_agent
 
 __all__ = ["sequences_by_policy", "sides_drawn", "warm_start"]
@@ -58,7 +58,7 @@ def warm_start(
             sequences = batches[step % fresh].get(name, [])
             if not sequences:
                 raise ConfigError(f"warm_start: nothing that '{name}' could learn from was demonstrated")
-            metrics = learner.sft(sequences)
+            metrics = learner.sft(sequences, config.weights)
             if step % 20 == 0 or step == config.steps - 1:
                 log({"phase": "warm start", "policy": name, "step": step + 1, "of": config.steps, **metrics})
 
@@ -68,11 +68,17 @@ def sequences_by_policy(
 ) -> dict[str, list[TrainingSequence]]:
     """What each policy said, or should have: policy -> the training sequences of its roles."""
     found: dict[str, list[TrainingSequence]] = {name: [] for name in recipe.policies}
-    for episode in episodes:
-        for name, policy in recipe.policies.items():
-            roles = {role for role in episode.lineup if recipe.policy_of(role) == name}
+    seats = {role: recipe.policy_of(role) for role in {role for episode in episodes for role in episode.lineup}}
+    for name, policy in recipe.policies.items():
+        roles = {role for role, own in seats.items() if own == name}
+        known: Cuts = {}
+        for episode in episodes:
             found[name] += sequences_of(
-                episode, roles, demonstrations=demonstrations, train_thinking=policy.train_thinking
+                episode,
+                roles,
+                demonstrations=demonstrations,
+                train_thinking=policy.train_thinking,
+                known=known,
             )
     return found
 

@@ -6,8 +6,9 @@ sampled itself are trained: prompts, opponents' turns and tool output are contex
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Episode, TokenSpan, Turn
@@ -52,8 +53,17 @@ class TrainingSequence:
         return len(set(self.turns))
 
 
+Cuts: TypeAlias = dict[Hashable, list[TrainingSequence]]
+"""The sequences of token spans that were cut before."""
+
+
 def sequences_of(
-    episode: Episode, roles: Collection[str], *, demonstrations: bool = False, train_thinking: bool = False
+    episode: Episode,
+    roles: Collection[str],
+    *,
+    demonstrations: bool = False,
+    train_thinking: bool = False,
+    known: Cuts | None = None,
 ) -> list[TrainingSequence]:
     """Cut an episode into one training sequence for each role (more where a context started afresh).
 
@@ -67,10 +77,31 @@ def sequences_of(
         demonstrations: accept turns without sampler log-probs, for supervised training; all log-probs are then dropped,
             and turns that were not kept are context only, since nobody should learn to say them.
         train_thinking: train hidden thinking too; else it is context.
+        known: what was cut before, of other episodes of one step and with the same other arguments. Episodes that share
+            token spans (`arena.games.GameSampler`) then share the lists of their sequences, which nobody may change.
 
     Raises:
         ConfigError: a sampled token has no log-prob, no context before it, or was drawn from a truncated distribution.
     """
+    if known is None:
+        return _cut(episode, roles, demonstrations, train_thinking)
+    key = (episode.task, *[(turn.role, id(turn.tokens), turn.kept) for turn in episode.turns if turn.role in roles])
+    cut = known.get(key)
+    if cut is None:
+        cut = known[key] = _cut(episode, roles, demonstrations, train_thinking)
+        return cut
+    return [
+        TrainingSequence(
+            s.ids, s.positions, s.logps, s.turns, s.role, episode.key, s.prompt_length, [], s.group, s.policy,
+            s.temperature, s.allowed,
+        )
+        for s in cut
+    ]  # fmt: skip
+
+
+def _cut(
+    episode: Episode, roles: Collection[str], demonstrations: bool, train_thinking: bool
+) -> list[TrainingSequence]:
     found: list[TrainingSequence] = []
     current: dict[str, TrainingSequence] = {}
     ordinals: dict[str, int] = {}

@@ -1,9 +1,9 @@
 """Who gained more, when some of the gains were cancelled? Twelve records in random order, six about each person.
 
-``ann+7`` counts, ``ann~9`` was cancelled. A person has four gains that count and two that do not, all of them different
-digits; sums that tie are drawn again. Hard questions tempt who does not look at the marks: much was cancelled of the one
-who gained less, and little of the other. Every seed gives fresh questions, and the training and the test stream of one
-seed share none.
+``ann+7`` counts, ``ann~9`` was cancelled. A person has four gains that count and two that do not, all of them
+different digits; sums that tie are drawn again. Hard questions tempt who does not look at the marks: much was cancelled
+of the one who gained less, and little of the other. Every seed gives fresh questions, and the training and the test
+stream of one seed share none.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def demonstrator(
 ) -> ScriptedAgent:
     """An agent that shows what claims, quotes and strikes look like, with faults: what a warm start imitates.
 
-    It plays `cross-examination` and `sole-advocate`: where it may choose an answer it claims one, where it may strike it
-    says whether the last quote was cancelled, and else it quotes a new record of the person whom it argues for.
+    It plays `cross-examination` and the open games of evidence. Where it may choose an answer it claims one, where it
+    may strike it says whether the last quote was cancelled, and else it quotes a new record of whom it argues for.
 
     Args:
         true: how often a claim is right.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arena.protocols import load_protocol
+from arena.protocols.draw import to_text
 from arena.protocols.errors import ConfigError, SourceError
 from arena.protocols.records import Task
 
@@ -135,3 +136,7 @@ def test_a_result_for_those_who_have_read_it_is_fine(tmp_path) -> None:
     file = tmp_path / "run.yaml"
     file.write_text(text)
     assert load_protocol(file).nodes["work"].run == "calculator"
+
+
+def test_a_drawing_says_what_is_run() -> None:
+    assert "toolbox runs column" in to_text(load_protocol("column-arithmetic"))

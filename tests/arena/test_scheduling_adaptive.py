@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import approx_fprime, minimize
-from scipy.stats import norm
+from scipy.stats import kendalltau, norm
 
 from arena.protocols.errors import ConfigError
+from arena.scheduling import SCHEDULES, Result, State
 from arena.scheduling.adaptive import most_informative, posterior
 
 SPREAD = 1.5  # of the prior, in nats
@@ -161,6 +162,45 @@ def test_the_order_of_the_names_means_nothing():
 def test_what_does_not_fit_is_refused(arguments, told):
     with pytest.raises(ConfigError, match=told):
         most_informative("abc", **({"points": np.zeros((3, 3)), "cost": 1.0, "k": 1} | arguments))
+
+
+def simulated(kind, seed, *, tasks, spare=0, agents=12):
+    """Kendall's tau of a schedule's ranking with the true one, and how many tasks each pair played.
+
+    Games follow the Bradley-Terry model; strengths are the quantiles of a normal distribution of 300 Elo points.
+    """
+    rng = np.random.default_rng(seed)
+    names = tuple(f"a{number}" for number in range(agents))
+    elo_P = rng.permutation(norm.ppf((np.arange(agents) + 0.5) / agents, scale=300))
+    ids = tuple(f"t{number}" for number in range(tasks + spare))
+    schedule, rounds = SCHEDULES.build(kind, names=names), []
+    points, depth = np.zeros((agents, agents)), np.zeros((agents, agents))
+    while chosen := schedule.next_round(State(names, ids[:tasks], tuple(rounds), seed, spare=ids[tasks:])):
+        results = []
+        for pairing in chosen:
+            i, j = names.index(pairing.first), names.index(pairing.second)
+            scores = tuple(float(rng.random() < 1 / (1 + 10 ** ((elo_P[j] - elo_P[i]) / 400))) for _ in range(2))
+            points[i, j] += sum(scores)
+            points[j, i] += 2 - sum(scores)
+            depth[i, j] += 1
+            results.append(Result(pairing, scores, 2))
+        rounds.append(tuple(results))
+    return kendalltau(posterior(points)[0], elo_P).statistic, depth
+
+
+def test_half_of_a_round_robin_ranks_as_well_if_neighbours_may_play_more_tasks():
+    def mean_tau(kind, spare):
+        return np.mean([simulated(kind, seed, tasks=3, spare=spare)[0] for seed in range(40)])
+
+    whole, deep, shallow = mean_tau("round_robin", 0), mean_tau("adaptive", 12), mean_tau("adaptive", 0)
+    assert deep >= whole > shallow
+
+
+def test_a_share_is_of_a_round_robin_on_n_tasks_and_no_pair_passes_the_tasks_there_are():
+    _, depth = simulated("adaptive", 0, tasks=3, spare=2)
+    assert depth.sum() == 66 * 3 / 2
+    assert depth.max() == 5
+    assert SCHEDULES.build("adaptive", names=("a", "b")).reach == 5
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def test_hard_questions_tempt_who_does_not_look_at_the_marks() -> None:
 def test_a_seed_makes_the_same_tasks() -> None:
     one, more = open_tasks("records:train=20,test=10", seed=3), open_tasks("records:train=40,test=10", seed=3)
     assert [task.fields for task in one.test] == [task.fields for task in more.test]
-    with pytest.raises(ConfigError, match="hard=2.0 of records is a share"):
+    with pytest.raises(ConfigError, match="of records is a share: from 0 to 1"):
         open_tasks("records:hard=2")
 
 

@@ -106,6 +106,22 @@ def test_who_is_added_plays_only_what_is_missing_and_is_remembered(name: str) ->
     assert tables(again) == tables(joined)
 
 
+def test_an_adaptive_tournament_plays_close_pairs_on_more_tasks_than_a_round_robin_has() -> None:
+    close = {"ann": "number:elo=-2000", "bob": "number", "cy": "number", "dan": "number:elo=2000"}
+    changes = {"agents": close, "n": 2, "arms": {"blind": {"protocol": "naive"}, "oracle": {"protocol": "oracle"}}}
+    changes["schedule"] = {"kind": "adaptive", "share": 1.0, "batch": 2}
+    found = play("cup", **changes)
+    assert found.matches == 6 * 2 * 2  # as a round robin on two tasks
+    keys = [key for key in games("cup") if key.startswith("bob|cy/")]
+    assert len(keys) > 2 * 2
+    # Arms play the n tasks, and the games beside them are of these alone.
+    tasks = {json.loads(line)["task"] for line in games("cup").values() if json.loads(line)["key"].startswith("arm/")}
+    assert tasks == {"t0", "t1"}
+    game.write_tasks(Path("q.jsonl"), 3)
+    with pytest.raises(ResumeError, match="tasks_fingerprint"):
+        play("cup", resume=True, **changes)
+
+
 def test_a_join_that_was_interrupted_goes_on_by_resume_alone() -> None:
     play("whole", n=4)
     play("whole", n=4, add={"eve": "number:elo=400"})

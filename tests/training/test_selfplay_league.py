@@ -153,7 +153,8 @@ def test_a_generation_that_does_not_pass_is_taken_back(world: World, tmp_path: P
 
 
 def test_an_alarm_that_must_stop_keeps_a_checkpoint_to_go_on_from(world: World, tmp_path: Path) -> None:
-    recipe = load_recipe("facts", {**SMALL, "self_play.alarms": {"window": 2, "kl": 1e-9, "stop": ["kl"]}})
+    alarms = {"window": 2, "kl": 1e-9, "stop": ["kl"]}
+    recipe = load_recipe("facts", {**SMALL, "self_play.gate": None, "self_play.alarms": alarms})
     stopped = replace(world, recipe=recipe)
     with pytest.raises(AlarmError, match=r"alarm kl: .* above the budget of 1e-09 .* go on all the same by --resume"):
         SelfPlay(stopped, tmp_path, ignore).run()
