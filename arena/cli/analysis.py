@@ -52,9 +52,14 @@ def _payoffs(found: Mapping[str, Any]) -> None:
     print_table(["as a game between agents", ""], rows)
 
 
+def _clearness(row: Mapping[str, Any]) -> tuple[float, float, float]:
+    """The clearest pairs come first, then the largest differences: a correction may make many p-values 1."""
+    return row["p_adjusted"], row["p"], -abs((row["difference"] or {"value": 0.0})["value"])
+
+
 def _compared(found: Mapping[str, Any]) -> None:
     tested = [row for row in found["compared"] if row["p_adjusted"] is not None]
-    shown = sorted(tested, key=lambda row: row["p_adjusted"])[:_MOST]
+    shown = sorted(tested, key=_clearness)[:_MOST]
     if not shown:
         return
     rows = [
@@ -114,7 +119,7 @@ def _arms(found: Mapping[str, Any]) -> None:
 
 def _arm_pairs(compared: Sequence[Mapping[str, Any]]) -> None:
     tested = [row for row in compared if row["p_adjusted"] is not None]
-    shown = sorted(tested, key=lambda row: row["p_adjusted"])[:_MOST]
+    shown = sorted(tested, key=_clearness)[:_MOST]
     if not shown:
         return
     rows = [

@@ -37,6 +37,8 @@ Floats = NDArray[np.float64]
 
 _UNSEEN = 1e-3  # pairs: what a score that did not occur yet counts, so that no mean is impossible
 _HALVINGS = 60
+_FARTHEST = 2000.0
+"""Elo points of a bound; far beyond, a score is 0 or 1 to the last digit."""
 _POINTS = {"pentanomial": (0.0, 0.5, 1.0, 1.5, 2.0), "bernoulli": (0.0, 1.0)}
 
 
@@ -76,6 +78,11 @@ class Sprt:
             raise ConfigError(
                 f"elo0={self.elo0} and elo1={self.elo1}: a test needs elo0 < elo1, such as 0 and 50; the closer "
                 f"they are, the more games it takes"
+            )
+        if max(abs(self.elo0), abs(self.elo1)) > _FARTHEST:
+            raise ConfigError(
+                f"elo0={self.elo0} and elo1={self.elo1}: bounds are within {_FARTHEST:.0f} Elo points of 0, where who "
+                f"is better loses one game of 100,000; differences worth a test are of 10 to 400"
             )
         if not (self.alpha > 0 and self.beta > 0 and self.alpha + self.beta < 1):
             raise ConfigError(

@@ -11,16 +11,22 @@ Two ways to an interval of a rating, both clustered, so that 40 debates about on
     All strengths at which the best likelihood that the others allow is not too far below the maximum. "Too far" is the
     t quantile squared, times the ratio of the clustered to the plain variance: the vertical adjustment of Chandler and
     Bate (2007). No random numbers, but the more agents, the slower.
+
+Where all clusters are alike, or somebody won everything, resamples hardly differ, which is no sign of being sure. The
+profile likelihood takes their place then, with matches as independent at best, and the model's covariance for ranks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from arena.protocols.errors import ConfigError
 from arena.ratings.bootstrap import Sample, draws, replicates
+from arena.ratings.checks import strongly_connected
 from arena.ratings.influence import influences, model_covariance
 from arena.ratings.matches import Floats
 from arena.ratings.profile import profile_interval
@@ -29,6 +35,11 @@ __all__ = ["IntervalMaker", "Intervals", "corrected_quantiles", "expanded", "int
 
 Intervals = Literal["bootstrap", "profile"]
 
+_ALIKE = 1e-9
+"""Nats within which what varies from cluster to cluster is rounding."""
+_PROFILED = 60
+"""Parameters up to which a profile stands in for replicates that cannot tell; beyond, which takes minutes, a normal
+approximation with the same variance does."""
 _LARGEST = 20_000_000
 """Parameters times clusters up to which influences are computed; beyond, skewness is as good as none."""
 
@@ -88,6 +99,8 @@ class IntervalMaker:
         self._sample, self._x_Q, self._kind, self._l2 = sample, x_Q, kind, l2
         C = sample.clusters
         self.tail = expanded(0.95, C)
+        self.separated = l2 > 0 and not strongly_connected(sample.design, sample.tally)[0]
+        """Whether the penalty alone keeps ratings finite: some group lost to nobody else."""
         influence_QC = influences(sample, x_Q, l2) if kind == "profile" or len(x_Q) * C <= _LARGEST else None
         self._influence_QC = influence_QC
         if kind == "bootstrap" or influence_QC is None:
@@ -101,21 +114,50 @@ class IntervalMaker:
         """[2, S] low and high ends of linear combinations of the parameters."""
         point_S = contrast_SQ @ self._x_Q
         moved_SC = None if self._influence_QC is None else contrast_SQ @ self._influence_QC
-        if self._kind == "bootstrap" or moved_SC is None:
-            return corrected_quantiles(point_S, contrast_SQ @ self.sample_QR, moved_SC, self.tail)
-        return self._profile(contrast_SQ, moved_SC)
+        if moved_SC is None:
+            return corrected_quantiles(point_S, contrast_SQ @ self.sample_QR, None, self.tail)
+        if self._kind == "profile" or self.separated:
+            return self._profile(contrast_SQ, moved_SC)
+        sample_SR = contrast_SQ @ self.sample_QR
+        ends_2S = corrected_quantiles(point_S, sample_SR, moved_SC, self.tail)
+        alike_S = (np.ptp(sample_SR, axis=1) <= _ALIKE) & contrast_SQ.any(1)
+        if alike_S.any():
+            ends_2S[:, alike_S] = self._profile(contrast_SQ[alike_S], moved_SC[alike_S])
+        return ends_2S
+
+    @cached_property
+    def plain(self) -> Floats:
+        """[Q, Q] covariance of the parameters if all matches were independent."""
+        return model_covariance(self._sample, self._x_Q, self._l2)
+
+    def ranks(self, players_S: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Best and worst rank of each of these players among them; see `rank_intervals`."""
+        chosen_S = np.asarray(players_S)
+
+        def among() -> Floats:
+            return np.asarray(self.plain[np.ix_(chosen_S, chosen_S)])
+
+        return rank_intervals(self._x_Q[chosen_S], self.sample_QR[chosen_S], self.tail, among, self.separated)
 
     def _profile(self, contrast_SQ: Floats, moved_SC: Floats) -> Floats:
         from scipy.special import ndtri
 
-        covariance_QQ = model_covariance(self._sample, self._x_Q, self._l2)
-        plain_S = np.einsum("sq,qp,sp->s", contrast_SQ, covariance_QQ, contrast_SQ)
+        plain_S = np.einsum("sq,qp,sp->s", contrast_SQ, self.plain, contrast_SQ)
         # The square of the quantile that the tail stands for: t squared, times C / (C - 1) as for replicates.
         scale = float(ndtri(self.tail)) ** 2
-        drop_S = scale * (moved_SC**2).sum(1) / np.where(plain_S > 0, plain_S, 1.0)
+        ratio_S = (moved_SC**2).sum(1) / np.where(plain_S > 0, plain_S, 1.0)
+        alike_S = np.abs(moved_SC).max(1) <= _ALIKE
+        drop_S = scale * np.where(alike_S | self.separated, np.maximum(ratio_S, 1.0), ratio_S)
+        if self._kind == "bootstrap" and len(self._x_Q) > _PROFILED:
+            wide_S = np.sqrt(drop_S * np.maximum(plain_S, 0.0))
+            point_S = contrast_SQ @ self._x_Q
+            return np.stack([point_S - wide_S, point_S + wide_S])
         point = self._sample, self._x_Q, self._l2
-        ends = [profile_interval(*point, contrast, drop) for contrast, drop in zip(contrast_SQ, drop_S, strict=True)]
-        return np.array(ends).T
+        # A profile takes steps of nats, whatever the combinations are measured in.
+        unit_S = np.maximum(np.abs(contrast_SQ).max(1), 1e-300)
+        scaled_SQ = contrast_SQ / unit_S[:, None]
+        ends = [profile_interval(*point, contrast, drop) for contrast, drop in zip(scaled_SQ, drop_S, strict=True)]
+        return np.asarray(np.array(ends).T * unit_S)
 
 
 def interval_maker(
@@ -133,7 +175,13 @@ def interval_maker(
     return IntervalMaker(sample, x_Q, kind, count, seed, l2)
 
 
-def rank_intervals(theta_P: Floats, sample_PR: Floats, tail: float) -> tuple[list[int], list[int]]:
+def rank_intervals(
+    theta_P: Floats,
+    sample_PR: Floats,
+    tail: float,
+    plain: Callable[[], Floats] | None = None,
+    separated: bool = False,
+) -> tuple[list[int], list[int]]:
     """Best and worst rank of each player that the replicates allow, at 95 % for each.
 
     A player's rank is at least one more than the number of those that are certainly better, where all of its
@@ -145,8 +193,14 @@ def rank_intervals(theta_P: Floats, sample_PR: Floats, tail: float) -> tuple[lis
         theta_P: [P] strengths.
         sample_PR: [P, R] bootstrap replicates of them.
         tail: as for `corrected_quantiles`.
+        plain: gives [P, P], the covariance of the strengths in the model, by which differences are judged (with
+            Bonferroni's correction) that are the same in all replicates; None: these count as certain.
+        separated: whether all differences are judged by the larger of the two.
     """
+    from scipy.special import ndtri
+
     P, R = sample_PR.shape
+    margin_PP = np.zeros((P, P))
     best, worst = [], []
     centred_PR = sample_PR - theta_P[:, None]
     for p in range(P):
@@ -155,7 +209,14 @@ def rank_intervals(theta_P: Floats, sample_PR: Floats, tail: float) -> tuple[lis
         known_P = se_P > 1e-12
         scale_P = np.where(known_P, se_P, 1.0)
         largest_R = np.abs(noise_PR / scale_P[:, None]).max(0)
-        margin_P = np.where(known_P, np.quantile(largest_R, 1 - 2 * tail) * scale_P, 0.0)
+        margin_PP[p] = np.where(known_P, np.quantile(largest_R, 1 - 2 * tail) * scale_P, 0.0)
+    blind_PP = np.full((P, P), True) if separated else margin_PP + np.eye(P) == 0
+    if plain is not None and blind_PP.any():
+        cov_PP, critical = plain(), -float(ndtri(tail / max(1, P - 1)))
+        own_P = np.diag(cov_PP)
+        model_PP = critical * np.sqrt(np.maximum(own_P[:, None] + own_P - 2 * cov_PP, 0.0))
+        margin_PP = np.where(blind_PP, np.maximum(margin_PP, model_PP), margin_PP)
+    for p, margin_P in enumerate(margin_PP):
         difference_P = theta_P - theta_P[p]
         best.append(1 + int((difference_P > margin_P + 1e-12).sum()))
         worst.append(P - int((difference_P < -margin_P - 1e-12).sum()))

@@ -10,7 +10,7 @@ from arena.protocols.errors import ConfigError, UnknownNameError, suggest
 from arena.ratings.bootstrap import Sample
 from arena.ratings.checks import check_finite
 from arena.ratings.counts import Counts, count_matches
-from arena.ratings.intervals import IntervalMaker, Intervals, interval_maker, rank_intervals
+from arena.ratings.intervals import IntervalMaker, Intervals, interval_maker
 from arena.ratings.matches import ELO, Floats, Match, Rating, Ties
 from arena.ratings.newton import maximise
 from arena.statistics import Interval
@@ -143,7 +143,7 @@ def rating_rows(
     best_S, worst_S = [0] * len(names), [0] * len(names)
     if maker is not None:
         ends_2S = maker.of(contrast_SQ)
-        best_S, worst_S = rank_intervals(x_Q[chosen_S], maker.sample_QR[chosen_S], maker.tail)
+        best_S, worst_S = maker.ranks(players)
     rank_S = 1 + (theta_S[None] > theta_S[:, None] + 1e-9).sum(1)
     rows = []
     for s, (name, (won, tied, lost)) in enumerate(zip(names, results_P3[chosen_S].astype(int).tolist(), strict=True)):

@@ -10,9 +10,9 @@ A schedule is a pure function of what was played (`arena.scheduling.types`); a t
 """
 
 from arena.protocols.registry import Registry
-from arena.scheduling.types import Pairing, Result, Schedule, State, reach
+from arena.scheduling.types import Pairing, Result, Schedule, State, reach, size
 
-__all__ = ["SCHEDULES", "Pairing", "Result", "Schedule", "State", "reach"]
+__all__ = ["SCHEDULES", "Pairing", "Result", "Schedule", "State", "reach", "size"]
 
 SCHEDULES: Registry[Schedule] = Registry("schedule")
 """Factories of schedules by name. One that names the parameter ``names`` is given the agents of the file."""

@@ -46,6 +46,10 @@ class Informed:
         self.share = share
         self.batch = batch
 
+    def size(self, state: State) -> int:
+        """Pairings of all rounds, whatever their results."""
+        return math.ceil(self.share * math.comb(len(state.names), 2) * len(state.tasks))
+
     def next_round(self, state: State) -> Sequence[Pairing]:
         """The next pairings, each pair on the next of the tasks that it has not played."""
         names, results, tasks = state.names, state.results(), (*state.tasks, *state.spare)
@@ -59,8 +63,7 @@ class Informed:
             points_PP[j, i] += len(result.scores) - sum(result.scores)
             tokens_PP[[i, j], [j, i]] += result.tokens
             played_PP[[i, j], [j, i]] += 1
-        most = math.ceil(self.share * math.comb(P, 2) * len(state.tasks))
-        k = min(self.batch or P, most - len(results))
+        k = min(self.batch or P, self.size(state) - len(results))
         if k <= 0:
             return []
         seed = derive_seed(state.seed, "adaptive", len(state.rounds)) % 2**31

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-__all__ = ["Pairing", "Result", "Schedule", "State", "reach"]
+__all__ = ["Pairing", "Result", "Schedule", "State", "reach", "size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,15 @@ def reach(schedule: Schedule) -> int:
     With more than 1, `State.spare` holds the tasks beyond ``n``, as far as the task set has them.
     """
     return int(getattr(schedule, "reach", 1))
+
+
+def size(schedule: Schedule, begin: State) -> int | None:
+    """How many pairings a schedule asks for from its first round to its last, as its method ``size`` tells.
+
+    None where it has no such method, since that depends on results.
+    """
+    told: Callable[[State], int] | None = getattr(schedule, "size", None)
+    return None if told is None else told(begin)
 
 
 class Schedule(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from arena.scheduling import Pairing, Result, Schedule, State, reach
+from arena.scheduling import Pairing, Result, Schedule, State, reach, size
 
 __all__ = ["check_schedule"]
 
@@ -21,7 +21,7 @@ def check_schedule(
     """Check what `arena.scheduling.Schedule` promises, on results that are drawn, some of them undecided.
 
     It ends; no pairing comes twice; all are of agents and tasks that there are; a schedule that is made anew asks for
-    the same; and one that calls itself static asks for the same whatever the results.
+    the same; one that calls itself static asks for the same whatever the results; one that tells its size keeps to it.
 
     Args:
         make: makes the schedule anew, for a tournament of ``names``.
@@ -47,11 +47,13 @@ def _followed(
     rounds: list[tuple[Result, ...]] = []
     found: list[list[Pairing]] = []
     known: set[Pairing] = set()
+    told = size(kept, State(tuple(names), tuple(tasks), spare=spare))
     while True:
         state = State(tuple(names), tuple(tasks), tuple(rounds), spare=spare)
         pairings = list(kept.next_round(state))
         assert pairings == list(make().next_round(state)), f"round {len(rounds)}: made anew, it asks for other pairings"
         if not pairings:
+            assert told is None or told == len(known), f"its size is {told}, and it asked for {len(known)} pairings"
             return found
         for pairing in pairings:
             assert isinstance(pairing, Pairing), f"round {len(rounds)}: {pairing!r} is no Pairing"

@@ -6,6 +6,7 @@ Nothing is built and no model is loaded: that comes after, and so do faults of t
 from __future__ import annotations
 
 import importlib.util
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,19 @@ from arena.tournament.world import World, sprt_of
 
 __all__ = ["check_tasks", "check_tournament"]
 
-_NOT_IN_NAMES = "|\n"
-"""Of agents: the first stands between the names of a pairing in the keys of its games."""
+
+def _unfit(name: str, *, without: str) -> str:
+    """Why tables and keys of games cannot hold a name; empty where they can.
+
+    Args:
+        name: of an agent, arm, judge or protocol.
+        without: a sign that stands between names; empty if there is none.
+    """
+    if not name or name != name.strip():
+        return "it is empty, or has a space at an end"
+    if not name.isprintable():
+        return "it has signs that cannot be printed, such as line ends"
+    return f"it has a '{without}', which stands between names" if without and without in name else ""
 
 
 def check_tournament(config: TournamentConfig, document: Document | None = None) -> None:
@@ -110,6 +122,12 @@ class _Checker:
         else:
             self.add(path, str(error))
 
+    def named(self, path: KeyPath, name: str, what: str, *, without: str = "") -> None:
+        """Refuse a name that tables and keys of games cannot hold."""
+        if why := _unfit(name, without=without):
+            shown = f"'{name}'" if name.isprintable() else repr(name)
+            self.add(path, f"{shown} is not a name of {what}: {why}", key=True)
+
     def order(self, fault: Fault) -> tuple[bool, str, int, int]:
         """The file's own faults first, in its order."""
         own = self.document is None or fault.file == self.document.file
@@ -129,10 +147,10 @@ class _Checker:
             except UserError as error:
                 self.told(path, error)
                 continue
-            if any(sign in key for sign in _NOT_IN_NAMES):
-                self.add(path, f"'{key}' is not a name of an agent: '|' and line ends stand between names", key=True)
             for entry in found:
-                if entry.name in self.entries:
+                self.named(path, entry.name, "an agent", without="|")
+                written = unicodedata.normalize("NFC", entry.name)
+                if any(written == unicodedata.normalize("NFC", other) for other in self.entries):
                     self.add(path, f"two agents are called '{entry.name}'", key=True)
                 self.entries[entry.name] = entry
                 try:
@@ -148,6 +166,7 @@ class _Checker:
     def judges(self) -> None:
         self.judge(("judge",), self.config.judge)
         for name, spec in self.config.judges.items():
+            self.named(("judges", name), name, "a judge")
             self.judge(("judges", name), spec)
 
     def judge(self, path: KeyPath, spec: Any) -> None:
@@ -180,9 +199,9 @@ class _Checker:
         if config.protocol is None and self.given("params"):
             self.add(("params",), "of which protocol? Write them under protocols.NAME.params", key=True)
         for name, part in config.played().items():
-            where: KeyPath = ("protocols", name) if name else ()
-            if "/" in name:
-                self.add(where, f"'{name}' is no name of a protocol here: it has a '/'", key=True)
+            where: KeyPath = ("protocols", name) if config.protocol is None else ()
+            if where:
+                self.named(where, name, "a protocol here", without="/")
             protocol = self.protocol((*where, "protocol"), (*where, "params"), part.protocol, part.params)
             if protocol is not None:
                 self.paired(protocol, (*where, "protocol"))
@@ -254,8 +273,7 @@ class _Checker:
 
     def arm(self, name: str, arm: TournamentArm) -> None:
         path: KeyPath = ("arms", name)
-        if "/" in name:
-            self.add(path, f"'{name}' is no name of an arm: it has a '/'", key=True)
+        self.named(path, name, "an arm", without="/")
         protocol = self.protocol((*path, "protocol"), (*path, "params"), arm.protocol, arm.params)
         known = isinstance(arm.lineup, str) and (arm.lineup in self.entries or arm.lineup == ALL_AGENTS)
         if arm.lineup is not None and not known:
@@ -315,5 +333,8 @@ class _Checker:
                 self.add(("covariates", number), what)
             elif name in config.covariates[:number]:
                 self.add(("covariates", number), f"'{name}' is named twice")
+        for number, online in enumerate(config.online):
+            if online in config.online[:number]:
+                self.add(("online", number), f"'{online}' is named twice")
         if "openskill" in config.online and importlib.util.find_spec("openskill") is None:
             self.add(("online",), "openskill is not installed: pip install 'debate-arena[ratings]'")

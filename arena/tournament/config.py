@@ -94,7 +94,8 @@ class TournamentConfig(_Config):
     tasks: SpecLike
     """Task spec, or a path to a JSONL file beside the tournament file."""
     n: int = Field(20, ge=1)
-    """Most tasks for each pairing; each is played twice, with the agents exchanging seats."""
+    """Most tasks for each pairing; each is played twice, with the agents exchanging seats. The schedule ``adaptive``
+    plays a share of a round robin on so many, in which close pairs may have up to five times as many."""
     agents: dict[str, SpecLike]
     """Name -> agent spec. Ratings are by name, so two names may stand for the same model. The key ``generations`` holds
     the run directory of a training, beside the file, whose generations take part as ``gen0``, ``gen1``, ...; or

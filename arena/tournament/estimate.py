@@ -7,6 +7,8 @@ of the tournament are stored already, what these sampled is taken instead.
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +17,7 @@ from typing import Any
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.records import Task
 from arena.protocols.registry import parse_spec
-from arena.scheduling import Pairing, Result, Schedule, State
+from arena.scheduling import Pairing, Result, Schedule, State, size
 from arena.seeds import derive_seed
 from arena.tournament.arms import arm_protocol, row_names
 from arena.tournament.config import TournamentConfig
@@ -26,6 +28,7 @@ from arena.tournament.world import build_schedule, opened_tasks
 __all__ = ["Estimate", "Speed", "estimate"]
 
 _MOST_ROUNDS = 500
+_FIRST_ROUNDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,20 +170,29 @@ def _simulated(
 ) -> tuple[list[Pairing], int, str]:
     """Pairings of the whole schedule, how many rounds they make, and how far that is known.
 
-    A schedule that looks at results is shown those of coins. One that stops early is followed to its end.
+    A schedule that looks at results is shown those of coins. One that stops early is followed to its end; of one that
+    tells its size, the first rounds stand for all others.
     """
-    games_are = "exact" if schedule.static else "at most" if config.sprt is not None else "estimate"
+    total = size(schedule, begin)
+    most = _MOST_ROUNDS if total is None else _FIRST_ROUNDS
+    games_are = (
+        "exact" if schedule.static or total is not None else "at most" if config.sprt is not None else "estimate"
+    )
     rng = random.Random(derive_seed(config.seed, "dry run"))
     rounds: list[tuple[Result, ...]] = []
     pairings: list[Pairing] = []
     # Without a decided game nothing stops early.
     coins = 0 if config.sprt is not None else 2 * protocols
-    while len(rounds) < _MOST_ROUNDS and (chosen := schedule.next_round(replace(begin, rounds=tuple(rounds)))):
+    while len(rounds) < most and (chosen := schedule.next_round(replace(begin, rounds=tuple(rounds)))):
         pairings += chosen
         rounds.append(tuple(Result(each, tuple(float(rng.random() < 0.5) for _ in range(coins)), 2) for each in chosen))
+    count = len(rounds)
+    if total is not None and pairings:
+        count = math.ceil(count * total / len(pairings))
+        pairings = list(itertools.islice(itertools.cycle(pairings), total))
     if config.budget.games is not None and config.budget.games < len(pairings) * 2 * protocols:
         pairings, games_are = pairings[: config.budget.games // (2 * protocols)], "at most"
-    return pairings, len(rounds), games_are
+    return pairings, count, games_are
 
 
 def _ids(tasks: Sequence[Task]) -> tuple[str, ...]:

@@ -138,13 +138,14 @@ class _Playing:
         games = Games(self.world, self.run, self.limit, self.concurrency, self.live, self._watched, self.on_batch)
         played = games.play(schedule, self.entered)
         undecided = self.limit.found
+        # Before all else: an arm or a further judge that fails costs no ratings.
+        standings = rated(played.matches, played.all, self.world.by_id, self.how, self.run)
         arms, judged = ArmsPlayed(), {}
         if not (played.stopped or undecided.too_many):
             arms = play_arms(
                 self.world, self.run, self.concurrency, self.live, self.watch, self.on_batch, games.cost_spent
             )
             judged = judge_again(self.world, self.run, played, self.live, self.watch)
-        standings = rated(played.matches, played.all, self.world.by_id, self.how, self.run)
         analysis = analyse(Material(self.world, played, arms, judged))
         self.run.record("analysis", 0, finite(analysis))
         stopped = played.stopped or arms.stopped

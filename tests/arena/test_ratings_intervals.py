@@ -245,3 +245,63 @@ def test_the_number_of_processors_changes_nothing(monkeypatch):
         monkeypatch.setattr("arena.ratings.bootstrap.os.cpu_count", lambda count=processors: count)
         tables.append(elo_table(matches, bootstrap=12))
     assert tables[0] == tables[1]
+
+
+def always(score, questions=4, players=("ann", "bob")):
+    """Both orders of every question end alike: ``score`` for the first player."""
+    first, second = players
+    return [
+        match
+        for number in range(questions)
+        for match in (
+            Match(first, second, score, task=f"q{number}", pair=f"q{number}"),
+            Match(second, first, 1 - score, task=f"q{number}", pair=f"q{number}"),
+        )
+    ]
+
+
+@pytest.mark.parametrize("kind", ["bootstrap", "profile"])
+def test_questions_that_all_ended_alike_are_no_reason_to_be_sure(kind):
+    # The first seat wins everything: resamples of whole questions are all the same. What is left is the likelihood
+    # of 8 matches, 4 of them won, which at the ends has fallen by half of t squared, times C / (C - 1).
+    matches = [Match(*pair, 1.0, task=f"q{n}") for n in range(4) for pair in (("ann", "bob"), ("bob", "ann"))]
+    ann, _ = elo_table(matches, bootstrap=50, intervals=kind)
+    drop = 4 / 3 * t.ppf(0.975, 3) ** 2
+
+    end = brentq(lambda gap: 2 * 4 * (np.logaddexp(0, gap) + np.logaddexp(0, -gap)) - 16 * math.log(2) - drop, 0, 20)
+    assert (ann.low, ann.high) == pytest.approx((-end / 2 * ELO, end / 2 * ELO), rel=1e-5)
+    assert (ann.rank_low, ann.rank_high) == (1, 2)
+
+
+@pytest.mark.parametrize("kind", ["bootstrap", "profile"])
+def test_who_won_all_of_a_few_questions_may_be_much_better_or_a_little(kind):
+    ann, bob = elo_table(always(1.0, questions=3), bootstrap=50, l2=0.1, intervals=kind)
+    assert ann.low < ann.elo - 50
+    assert ann.high > ann.elo + 50
+    assert (bob.low, bob.high) == pytest.approx((-ann.high, -ann.low))
+    # Six wins, of which the two of a question may be one fact: three heads in a row happen once in four times.
+    assert (ann.rank_low, ann.rank_high) == (1, 2)
+    ann, _ = elo_table(always(1.0, questions=40), bootstrap=50, l2=0.1, intervals=kind)
+    assert (ann.rank_low, ann.rank_high) == (1, 1)
+
+
+def test_of_many_players_a_normal_approximation_stands_in(monkeypatch):
+    # Of equals it is the profile, nearly: the likelihood is a parabola where much is known.
+    matches = [Match(*pair, 1.0, task=f"q{n}") for n in range(40) for pair in (("ann", "bob"), ("bob", "ann"))]
+    exact, _ = elo_table(matches, bootstrap=50)
+    monkeypatch.setattr("arena.ratings.intervals._PROFILED", 1)
+    normal, _ = elo_table(matches, bootstrap=50)
+    error = math.sqrt(40 / 39 / (80 / 4)) * t.ppf(0.975, 39)  # of a difference; 80 matches tell 1/4 each about it
+    assert (normal.low, normal.high) == pytest.approx((-error / 2 * ELO, error / 2 * ELO))
+    assert normal.high == pytest.approx(exact.high, rel=0.02)
+
+
+def test_differences_that_are_large_have_profiles_too():
+    # Of two players, a rating is half of the difference.
+    matches = [*always(1.0, questions=20), *always(0.0, questions=1)]
+    ann, _ = elo_table(matches, bootstrap=20, intervals="profile")
+    (difference,) = rating_differences(matches, bootstrap=20, intervals="profile").values()
+    assert ann.high - ann.elo > 100
+    assert (difference.low, difference.value, difference.high) == pytest.approx(
+        (2 * ann.low, 2 * ann.elo, 2 * ann.high)
+    )

@@ -239,6 +239,13 @@ def test_a_schedule_that_breaks_a_promise_is_told_which() -> None:
         def next_round(self, state: State) -> Sequence[Pairing]:
             return [] if state.rounds else [Pairing("a", "zoe", state.tasks[0])]
 
+    class Larger(Loose):
+        def size(self, state: State) -> int:
+            return 2
+
+        def next_round(self, state: State) -> Sequence[Pairing]:
+            return [] if state.rounds else [Pairing("a", "b", state.tasks[0])]
+
     class Partial:
         static = True
 
@@ -252,6 +259,7 @@ def test_a_schedule_that_breaks_a_promise_is_told_which() -> None:
         (Endless, "comes twice"),
         (Forgetful, "made anew, it asks for other pairings"),
         (Loose, "agents that do not take part"),
+        (Larger, "its size is 2, and it asked for 1 pairings"),
     ):
         with pytest.raises(AssertionError, match=promise):
             check_schedule(make, NAMES)

@@ -35,8 +35,8 @@ def test_hard_questions_tempt_who_does_not_look_at_the_marks() -> None:
     for task in open_tasks("records:train=60,test=1,hard=1", seed=0).train:
         right, wrong = task.answers[task.label or 0], task.answers[1 - (task.label or 0)]
         void, gains = sums(task.fields["cancelled"]), sums(task.fields["valid"])
-        assert void[wrong] >= 13
-        assert void[right] <= 7
+        best = sorted(int(word[-1]) for word in task.fields["evidence"] if word.startswith(right))[-2:]
+        assert void[wrong] > sum(best)
         assert gains[right] - gains[wrong] >= 2
 
 

@@ -109,6 +109,7 @@ def test_every_mistake_is_told_at_once_with_its_place() -> None:
         ({"schedule": "gauntlet"}, "schedule 'gauntlet' needs 'new'"),
         ({"schedule": {"kind": "gauntlet", "new": ["cyy"]}}, "Did you mean 'cy'"),
         ({"sprt": {"block": 6}}, "a block of 6 tasks is the whole pairing"),
+        ({"sprt": {"elo1": 1e6, "block": 2}}, "sprt: elo0=0.0 and elo1=1000000.0: bounds are within 2000"),
         ({"sprt": {"blok": 2}}, "Did you mean 'block'"),
         ({"budget": {"game": 2}}, "Did you mean 'games'"),
         ({"arms": {"talk": {"protocol": "consultancy", "lineup": "numbr"}}}, "neither an agent of this file"),
@@ -128,6 +129,7 @@ def test_every_mistake_is_told_at_once_with_its_place() -> None:
         ),
         ({"intervals": "profil"}, "is not one of"),
         ({"online": ["glicko"]}, "is not one of"),
+        ({"online": ["elo", "elo"]}, "online[1]: 'elo' is named twice"),
         ({"max_undecidable": 2}, "max_undecidable"),
     ],
 )

@@ -297,3 +297,19 @@ def test_a_smaller_budget_takes_nothing_back() -> None:
     second = play("cup", n=4, resume=True, budget={"games": 4})
     assert (first.matches, second.matches) == (30, 30)
     assert tables(first) == tables(second)
+
+
+def test_a_further_judge_that_fails_costs_no_ratings(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = play("whole", judges={"other": "largest"})
+
+    def fail(*of: Any) -> Any:
+        raise OSError("the judge is gone")
+
+    with monkeypatch.context() as gone:
+        gone.setattr("arena.tournament.play.judge_again", fail)
+        with pytest.raises(OSError, match="the judge is gone"):
+            play("cup", judges={"other": "largest"})
+    with Store.open("cup", create=False) as store:
+        (row,) = store.run().series("ratings").values()
+    assert [rating["elo"] for rating in row["ratings"]] == [rating.elo for rating in whole.ratings]
+    assert tables(play("cup", resume=True, judges={"other": "largest"})) == tables(whole)
