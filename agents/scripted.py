@@ -75,13 +75,24 @@ class ScriptedAgent:
 
     def _span(self, ask: Ask, act: Act, encoder: Encoder) -> TokenSpan:
         delta, fresh = encoder.extend(ask.context, ask.new)
-        end = act.status is TurnStatus.OK and not (ask.max_tokens == 1 and encoder.one_token_turns)
-        ids = encoder.encode_turn(act.text, end=end)
+        ids = _as_choice(ask, act, encoder)
+        if ids is None:
+            end = act.status is TurnStatus.OK and not (ask.max_tokens == 1 and encoder.one_token_turns)
+            ids = encoder.encode_turn(act.text, end=end)
         if fresh:
             ask.context.ids = []
         ask.context.ids += delta
         ask.context.ids += ids
         return TokenSpan(tuple(delta), tuple(ids), None, self.policy, PLAIN, fresh)
+
+
+def _as_choice(ask: Ask, act: Act, encoder: Encoder) -> list[int] | None:
+    """Ids of an option as a policy draws it, with or without an end token; None where the turn is none."""
+    from arena.agents.choices import choices_of
+
+    said = encoder.encode_turn(act.text, end=False)
+    found = (list(option) for option in choices_of(ask, encoder) or ())
+    return next((option for option in found if option in (said, [*said, encoder.end_ids[0]])), None)
 
 
 class AsyncScripted:

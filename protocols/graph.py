@@ -17,7 +17,7 @@ from arena.protocols.records import Task
 from arena.protocols.templates import Template
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 __all__ = [
     "END",
@@ -168,6 +168,12 @@ class Node:
     best_of: BestOf | None = None
     reads: tuple[str, ...] | None = None
     """Nodes whose turns a judge reads; None: all of its scope."""
+    run: str = ""
+    """Tool that is run with ``arguments``; empty: the call in the turn that the node is about."""
+    arguments: Mapping[str, Template | bool | int | float] = field(default_factory=dict)
+    """Of ``run``: name -> how its value is made."""
+    fields: Mapping[str, Template | tuple[Template, ...]] = field(default_factory=dict)
+    """Of a check: field that it finds beside those of the task -> how it is made."""
     say: Template | None = None
     """How the result of a program, vote or computation reads."""
     count: str = "choice"
@@ -192,6 +198,12 @@ class Node:
     def speaks(self) -> bool:
         """Whether an agent of the lineup acts here."""
         return self.kind in SPOKEN
+
+    @property
+    def given(self) -> tuple[Template, ...]:
+        """The templates of what a program is given."""
+        made = [how if isinstance(how, tuple) else (how,) for how in (*self.arguments.values(), *self.fields.values())]
+        return tuple(how for several in made for how in several if isinstance(how, Template))
 
     @property
     def gives_verdict(self) -> bool:
@@ -340,7 +352,7 @@ class Protocol:
         for node in self.nodes.values():
             for expression in node.computes.values():
                 yield any(name.startswith(keys) for name in expression.names)
-            for template in (node.prompt, node.cue, node.say):
+            for template in (node.prompt, node.cue, node.say, *node.given):
                 yield template is not None and any(f"{name}." in keys for name in template.names)
 
     @cached_property

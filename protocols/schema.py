@@ -143,7 +143,7 @@ class NodeFile(_File):
     judge: Name | None = None
     """Role that judges what was said so far."""
     tool: Name | None = None
-    """Toolbox that runs the call made in the last turn of the node in ``of``."""
+    """Toolbox that runs the call made in the last turn of the node in ``of``, or by itself the tool in ``run``."""
     verify: Name | None = None
     """Checker that examines the last turn of the node in ``of``; gives ``passed`` and ``score``."""
     vote: Nodes | None = None
@@ -157,6 +157,11 @@ class NodeFile(_File):
 
     of: Nodes | None = None
     """What a critique, revision, tool or check is about."""
+    run: Name | None = None
+    """Tool that the toolbox runs with ``arguments``, whatever form the turns before it have."""
+    arguments: dict[Variable, bool | int | float | str] = {}
+    """Of ``run``: name -> template over task fields that the toolbox sees, params and ``NODE.field`` (what was said, as
+    it was said); numbers and booleans stand for themselves."""
     prompt: str | None = None
     """Template of what the speaker is asked."""
     cue: str | None = None
@@ -210,7 +215,7 @@ class NodeFile(_File):
     """Role of the nested protocol -> role here that plays it; those of the same name need not be listed."""
     fields: dict[Variable, str | list[str]] = {}
     """Field of the nested protocol -> template (or list of templates) of its value; those of the same name need not be
-    listed."""
+    listed. At a ``verify``: field that the check finds beside those of the task -> template, as in ``arguments``."""
 
 
 class EdgeFile(_File):

@@ -38,6 +38,17 @@ def test_the_audit_benchmark_ends_with_the_promised_json():
 
 
 @pytest.mark.slow
+def test_the_training_benchmark_ends_with_the_promised_json():
+    pytest.importorskip("trl")
+    done = run("training.py", "--json", "--quick", "--repeats", "1", "--steps", "1", "--model", "net")
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert set(result) == {"single_turn", "three_turns", "models"}
+    assert set(result["single_turn"]) == {"speed_ratio", "memory_ratio"}
+    assert set(result["three_turns"]) == {"speed_ratio", "speed_ratio_packed", "memory_ratio"}
+    assert all(value > 0 for case in ("single_turn", "three_turns") for value in result[case].values())
+
+
+@pytest.mark.slow
 @pytest.mark.vllm
 def test_the_rollout_benchmark_measures_arena_over_the_bare_engine():
     result = rollout("--only", "vllm")
@@ -59,3 +70,19 @@ def test_the_check_of_a_gpu_says_what_it_needs_where_there_is_none():
 
 def rollout(*arguments):
     return json.loads(run("rollout.py", "--json", "--quick", "--repeats", "1", *arguments).stdout.splitlines()[-1])
+
+
+def test_the_curves_of_a_study_show_each_variant_and_its_alarm(tmp_path):
+    runs = {"main": [], "hacked": [{"alarm": "hacking", "at": 34}]}
+    for name, alarms in runs.items():
+        (tmp_path / f"{name}-0").mkdir()
+        (tmp_path / f"{name}-0" / "results.json").write_text(json.dumps({"alarms": alarms}))
+        rows = [{"phase": "probe", "probe": "free", "at": at, "belief": 0.5 + at / 100} for at in (0, 20)]
+        (tmp_path / f"{name}-0" / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    plain = {"recipe": "x", "seeds": [0], "runs": [{"variant": v, "seed": 0, "out": f"{v}-0"} for v in runs]}
+    (tmp_path / "study.json").write_text(json.dumps(plain))
+    out = tmp_path / "curves.svg"
+    run("curves.py", str(tmp_path), "free.belief=What is believed", "--out", str(out), "--names", "main=sound")
+    picture = out.read_text()
+    assert "What is believed" in picture
+    assert "hacking alarm at step: sound: never; hacked: 34" in picture.replace("</text>", "").replace("\n", " ")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+from transformers.cache_utils import DynamicCache
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from arena.protocols.errors import ConfigError, NumericalError, ResumeError
@@ -45,13 +47,17 @@ from arena.training.objectives.importance import sampler_weights
 from arena.training.objectives.kl import kl_from_logps, kl_per_token
 from arena.training.objectives.policy_gradient import policy_loss, score_loss
 from arena.training.objectives.token_logps import token_logps, token_logps_and_entropy
-from arena.training.packing import Pack, pack
+from arena.training.packing import Pack, Trunks, pack
 from arena.training.sequences import TrainingSequence, missing_advantages, missing_logps
 
 __all__ = ["KLConfig", "Learner", "LearnerConfig", "ObjectiveConfig", "Scores", "learning_rate"]
 
 _LOGITS_AT_ONCE = 1 << 24
 """Entries of a logit matrix; larger ones are cut into tiles that are computed again in the backward pass."""
+
+
+_LOGITS_THAT_COUNT = 1 << 21
+"""Entries from which on a logit matrix is worth avoiding."""
 
 
 class HasNetwork(Protocol):
@@ -131,8 +137,11 @@ class Learner:
         base = self.network.get_base_model() if hasattr(self.network, "get_base_model") else self.network
         self._decoder = base.get_decoder()
         self._head = base.get_output_embeddings()
+        # The cache argument was renamed in transformers 5; both names are in use.
+        self._cache_name = "cache" if "cache" in inspect.signature(base.forward).parameters else "past_key_values"
         self._device = next(iter(self.parameters.values())).device
         self._trees = self._probe()
+        self._token_cost = self._probe_trunks() if self._trees and not config.checkpointing else None
         self._optimizer = _optimizer(list(self.parameters.values()), config)
         if config.checkpointing:
             if not getattr(base, "supports_gradient_checkpointing", False):
@@ -397,7 +406,7 @@ class Learner:
         if "kl" in metrics:
             total = metrics.pop("kl")
             metrics |= {"kl_per_token": total / tokens, "kl_per_turn": total / batch.turns}
-        forward = float(sum(part.ids_RM.size for part in batch.packs))
+        forward = float(sum(part.size for part in batch.packs))
         return {**metrics, "tokens": tokens, "forward_tokens": forward}
 
     def _weighted(
@@ -472,7 +481,7 @@ class Learner:
         def tile(hidden_RH: Tensor, begin: int, end: int) -> tuple[Tensor, ...]:
             rows_RV = self._log_softmax(hidden_RH, batch, part, begin)
             logps_R = rows_RV.gather(1, targets_N1[begin:end])[:, 0]
-            entropy_R = -(rows_RV.detach().exp() * rows_RV.detach()).nan_to_num(0.0).sum(1)
+            entropy_R = _entropy(rows_RV.detach(), ids_left_out=batch.forms is not None)
             if reference_NH is None:
                 return logps_R, entropy_R
             with torch.no_grad(), self._as_reference():
@@ -486,7 +495,8 @@ class Learner:
         exact = reference_NH is not None and self.config.kl.estimator == "exact"
         # Each step that needs the chosen tokens' log-probs only goes without a second pass over the logits.
         plain = type(self._head) is nn.Linear and self._head.bias is None and batch.forms is None
-        if len(tiles) > 1 and plain and not exact:
+        large = len(hidden_NH) * self._head.weight.shape[0] > _LOGITS_THAT_COUNT
+        if large and plain and not exact:
             found = self._fused_terms(batch, part, hidden_NH, reference_NH)
         elif len(tiles) == 1:
             found = tile(hidden_NH, *tiles[0])
@@ -526,10 +536,12 @@ class Learner:
 
     def _hidden(self, part: Pack, keep: list[Tensor] | None = None) -> Tensor:
         """(N, H) hidden states that predict the trained tokens of a pack; ``keep`` receives those of all nodes."""
+        nodes_N = torch.from_numpy(part.nodes_N).to(self._device)
+        if part.trunks is not None:
+            return torch.cat(self._forward_branches(part, part.trunks)).index_select(0, nodes_N)
         hidden_RMH = self._forward(part)
         if keep is not None:
             keep.append(hidden_RMH)
-        nodes_N = torch.from_numpy(part.nodes_N).to(self._device)
         return hidden_RMH.reshape(-1, hidden_RMH.shape[-1]).index_select(0, nodes_N)
 
     def _forward(self, part: Pack) -> Tensor:
@@ -538,15 +550,39 @@ class Learner:
         if part.mask_RMM is None:
             # Padding is on the right, where causal attention never looks.
             return self._decoder(input_ids=ids_RM, use_cache=False).last_hidden_state  # type: ignore[no-any-return]
-        mask_RMM = torch.from_numpy(part.mask_RMM).to(self._device)
-        additive_RMM = torch.zeros(mask_RMM.shape, dtype=self._head.weight.dtype, device=self._device)
-        additive_RMM.masked_fill_(~mask_RMM, -math.inf)
         return self._decoder(  # type: ignore[no-any-return]
             input_ids=ids_RM,
-            attention_mask=additive_RMM[:, None],
+            attention_mask=self._additive(part.mask_RMM),
             position_ids=torch.from_numpy(part.depths_RM).to(self._device),
             use_cache=False,
         ).last_hidden_state
+
+    def _forward_branches(self, part: Pack, trunks: Trunks) -> list[Tensor]:
+        """(T * P, H) and (R * M, H) hidden states of trunks and of the rows behind them; gradients reach the trunks
+        through their keys and values, too."""
+        assert part.mask_RMM is not None
+        cache: Any = DynamicCache()
+        trunk_TPH = self._decoder(
+            input_ids=torch.from_numpy(trunks.ids_TP).to(self._device), use_cache=True, **{self._cache_name: cache}
+        ).last_hidden_state
+        trunk_R = torch.from_numpy(trunks.trunk_R).to(self._device)
+        for layer in cache.layers:
+            layer.keys = layer.keys.index_select(0, trunk_R)
+            layer.values = layer.values.index_select(0, trunk_R)
+        rows_RMH = self._decoder(
+            input_ids=torch.from_numpy(part.ids_RM).to(self._device),
+            attention_mask=self._additive(part.mask_RMM),
+            position_ids=torch.from_numpy(part.depths_RM).to(self._device),
+            use_cache=True,
+            **{self._cache_name: cache},
+        ).last_hidden_state
+        return [hidden.reshape(-1, hidden.shape[-1]) for hidden in (trunk_TPH, rows_RMH)]
+
+    def _additive(self, mask_RMK: NDArray[np.bool_]) -> Tensor:
+        """(R, 1, M, K) 0 where a token attends, minus infinity elsewhere."""
+        mask = torch.from_numpy(mask_RMK).to(self._device)
+        additive_RMK = torch.zeros(mask.shape, dtype=self._head.weight.dtype, device=self._device)
+        return additive_RMK.masked_fill_(~mask, -math.inf)[:, None]
 
     def _log_softmax(self, hidden_RH: Tensor, batch: _Batch, part: Pack, begin: int = 0) -> Tensor:
         """(R, V) log-probs of some trained tokens of a pack, from number ``begin`` on."""
@@ -614,6 +650,23 @@ class Learner:
                 # An attention kernel that takes no mask of our own.
                 return False
 
+    def _probe_trunks(self) -> int | None:
+        """What a token costs beside attention if the network computes trunks and branches as it computes sequences."""
+        branches = [[*([0] * 33), number % 4, number // 4, 0] for number in range(8)]
+        made = [TrainingSequence(ids, [33, 34, 35], None, [0] * 3, "probe", "probe", 33) for ids in branches]
+        (plain,) = pack(made, budget=400, trees=False)
+        (apart,) = pack(made, budget=400, token_cost=1)
+        assert apart.trunks is not None
+        rounding = 1e-3 if self._head.weight.dtype in (torch.float32, torch.float64) else 0.1
+        with torch.no_grad(), self._evaluation():
+            try:
+                same = torch.allclose(self._hidden(apart), self._hidden(plain), rtol=rounding, atol=rounding)
+            except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+                # A network that keeps something else than keys and values, or too short for the probe.
+                return None
+        # Of a block's 12 H^2 multiplications for a token and 2 H for a pair; attention runs at two thirds of the speed.
+        return 4 * int(self._head.weight.shape[1]) if same else None
+
     # Batches ----------------------------------------------------------------------------------------------------------
 
     def _parts(self, sequences: list[TrainingSequence]) -> Iterator[list[TrainingSequence]]:
@@ -632,7 +685,7 @@ class Learner:
                 yield [sequence for index in chosen for sequence in members[index]]
 
     def _batch(self, sequences: list[TrainingSequence], agg: Aggregate) -> _Batch:
-        packs = pack(sequences, budget=self.config.micro_batch, trees=self._trees)
+        packs = pack(sequences, budget=self.config.micro_batch, trees=self._trees, token_cost=self._token_cost)
         counts_S = np.asarray([len(sequence.positions) for sequence in sequences])
         mask_ST = np.arange(counts_S.max()) < counts_S[:, None]
         weights_ST = token_weights(
@@ -711,6 +764,14 @@ def _rows(head: nn.Module, hidden_NH: Tensor, temperatures_N: Tensor | None, exc
     if excluded_NV is not None:
         logits_NV = logits_NV.masked_fill(excluded_NV, -math.inf)
     return torch.log_softmax(logits_NV, -1)
+
+
+def _entropy(logps_RV: Tensor, *, ids_left_out: bool) -> Tensor:
+    """(R,) entropy in nats of each row."""
+    if ids_left_out:
+        return -(logps_RV.exp() * logps_RV).nan_to_num(0.0).sum(1)
+    found: Tensor = torch.linalg.vecdot(logps_RV.exp(), logps_RV)
+    return -found
 
 
 def _trainable(sequences: Sequence[TrainingSequence]) -> list[TrainingSequence]:

@@ -116,7 +116,7 @@ class OptimizerConfig(BaseModel):
     clip_norm: float | None = Field(1.0, gt=0.0, le=1e6)
     """Gradients with a larger norm are scaled down to it."""
     optimizer: Literal["adamw", "adamw_8bit"] = "adamw"
-    """``adamw_8bit`` keeps the moments of large weights in 8 bits (Dettmers et al. 2022), by the library bitsandbytes."""
+    """``adamw_8bit`` keeps moments of large weights in 8 bits (Dettmers et al. 2022), by the library bitsandbytes."""
     checkpointing: bool = False
     """Compute activations of each layer again in the backward pass instead of keeping them: less memory, more time, and
     the same gradient."""

@@ -91,5 +91,7 @@ PROBES: Registry[Probe] = Registry("probe")
 """Probes by name. A factory takes the arguments of the spec."""
 
 PROBES.lazy("play", "arena.training.probe_play:PlayProbe", "plays held-out tasks and takes means of what was said")
-PROBES.lazy("nash_conv", "arena.training.probe_games:NashConvProbe", "how far policies are from an equilibrium of a game")
+PROBES.lazy(
+    "nash_conv", "arena.training.probe_games:NashConvProbe", "how far policies are from an equilibrium of a game"
+)
 PROBES.lazy("off_uniform", "arena.training.probe_games:OffUniformProbe", "how far policies are from even shares")

@@ -379,7 +379,23 @@ class _Checker:
                 complete = False
             self.need(protocol)
             found |= set(protocol.speakers)
+        if config is not None and complete:
+            self.weights(config.weights, found)
         return found if complete else None
+
+    def weights(self, weights: Iterable[str], shown: set[str]) -> None:
+        """Roles whose tokens count more or less in a warm start are demonstrated to a policy."""
+        learns = {name for role in shown if self.trains(role) for name in (role, role.rpartition("-")[0]) if name}
+        for role in weights:
+            if role not in learns:
+                what = f"'{role}' is no role that a policy plays in a demonstration.{suggest(role, learns)}"
+                self.add(("warm_start", "weights", role), what, key=True)
+
+    def trains(self, role: str) -> bool:
+        """Whether a policy plays the role."""
+        key = self.recipe.key_of(role)
+        filler = None if key is None else self.recipe.roles[key]
+        return isinstance(filler, str) and filler in self.recipe.policies
 
     def roles(self) -> None:
         roles = self.recipe.roles

@@ -40,6 +40,7 @@ from arena.training.demonstrations import sequences_by_policy, sides_drawn, warm
 from arena.training.gate import Gate
 from arena.training.league import League, Matchup, Member, sides_of
 from arena.training.learner import Learner
+from arena.training.memory import peak_memory_mb
 from arena.training.policies import (
     Generation,
     PolicyLoader,
@@ -193,8 +194,8 @@ class SelfPlay:
             if stop := [alarm for alarm in alarms if alarm["alarm"] in self.config.alarms.stop]:
                 self._save(checkpoint, learners, started)
                 raise AlarmError(
-                    f"step {self.step}: alarm {stop[0]['alarm']}: {stop[0]['why']} (self_play.alarms.stop); go on all the "
-                    "same by --resume"
+                    f"step {self.step}: alarm {stop[0]['alarm']}: {stop[0]['why']} (self_play.alarms.stop); go on "
+                    "all the same by --resume"
                 )
         champion = self.champion if self.gate is not None else self.config.generations
         return Trained(
@@ -330,6 +331,7 @@ class SelfPlay:
         seconds = time.perf_counter() - started
         row |= {"play_seconds": done - started, "update_seconds": time.perf_counter() - done}
         row["tokens_per_second"] = facts["sampled_tokens"] / max(seconds, 1e-9)
+        row |= {"seconds_per_step": seconds, "peak_memory_mb": peak_memory_mb()}
         self.step += 1
         self._log(row)
         alarms = self.alarms.look(self.step, row)

@@ -34,17 +34,29 @@ __all__ = [
 
 TOOLS.lazy("calculator", "arena.agents.tools.calculator:calculator", "works out an arithmetic expression")
 TOOLS.lazy(
+    "column", "arena.agents.tools.column:column", "one sum of numbers that are written digit by digit: 1 2 + 3 4"
+)
+TOOLS.lazy(
     "lookup", "arena.agents.tools.lookup:lookup", "finds passages of a task field by words: lookup:field=passage"
 )
 TOOLS.lazy("python", "arena.agents.tools.python:python", "runs a program in a sandbox without files or network")
 TOOLS.lazy("search", "arena.agents.tools.search:search", "finds passages of a corpus by words: search:path=FOLDER")
+TOOLS.lazy("substitute", "arena.agents.tools.words:substitute", "puts a word in the place of another one of a text")
 
+CHECKS.lazy(
+    "aligned", "arena.agents.tools.words:aligned", "the words of a task field, place by place: aligned:field=solution"
+)
 CHECKS.lazy("exact", "arena.agents.tools.checks:exact", "the text of a task field: exact:field=solution")
 CHECKS.lazy(
     "json_schema", "arena.agents.tools.form_checks:json_schema", "JSON that keeps to a schema: json_schema:schema={...}"
 )
 CHECKS.lazy(
     "math", "arena.agents.tools.math_answer:math", "an expression that is equal to that of a task field: math:field=..."
+)
+CHECKS.lazy(
+    "misplaced",
+    "arena.agents.tools.words:misplaced",
+    "names a place where a text is wrong: misplaced:field=solution,text=FIELD",
 )
 CHECKS.lazy(
     "multiple_choice",

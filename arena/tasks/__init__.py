@@ -20,6 +20,7 @@ TASKS.lazy("facts", "arena.tasks.facts:facts", "who gained more? eight shuffled 
 TASKS.lazy("reading", "arena.tasks.reading:reading", "questions on short made-up passages, two answers each")
 TASKS.lazy("claims", "arena.tasks.claims:claims", "is a statement of three parts true? the books of four people tell")
 TASKS.lazy("arithmetic", "arena.tasks.arithmetic:arithmetic", "what is 7 * 8 - 9? with a solution and two answers")
+TASKS.lazy("larger", "arena.tasks.larger:larger", "which of two numbers is larger?")
 TASKS.lazy("chains", "arena.tasks.chains:chains", "( 1 2 3 + 4 5 6 ) * 7 8 9, digit by digit and modulo 1000")
 TASKS.lazy("records", "arena.tasks.records:records", "who gained more? twelve records, of which four were cancelled")
 TASKS.lazy("sorting", "arena.tasks.sorting:sorting", "3 1 4 1 5 9 -> 1 1 3 4 5 9, for models with few words")

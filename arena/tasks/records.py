@@ -1,9 +1,9 @@
 """Who gained more, when some of the gains were cancelled? Twelve records in random order, six about each person.
 
 ``ann+7`` counts, ``ann~9`` was cancelled. A person has four gains that count and two that do not, all of them
-different digits; sums that tie are drawn again. Hard questions tempt who does not look at the marks: much was cancelled
-of the one who gained less, and little of the other. Every seed gives fresh questions, and the training and the test
-stream of one seed share none.
+different digits; sums that tie are drawn again. Hard questions tempt who does not look at the marks: what was cancelled
+of the one who gained less is more than any two records of the other. Every seed gives fresh questions, and the training
+and the test stream of one seed share none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STRIKE = "strike"
 
 _VALUES = range(1, 10)
 _VALID, _VOID = 4, 2
-_MUCH, _LITTLE, _MARGIN = 13, 7, 2
+_MARGIN = 2
 
 
 def records(*, seed: int = 0, train: int = 8192, test: int = 1000, hard: float = 0.7) -> TaskSet:
@@ -41,8 +41,8 @@ def records(*, seed: int = 0, train: int = 8192, test: int = 1000, hard: float =
         seed: of all draws.
         train: count of training tasks.
         test: count of held-out tasks.
-        hard: share of hard questions: the cancelled gains of the one who gained less come to 13 or more, those of the
-            other to 7 at most, and the difference of what counts is 2 or more.
+        hard: share of hard questions: the cancelled gains of the one who gained less come to more than the two largest
+            records of the other, and the difference of what counts is 2 or more.
 
     Raises:
         ConfigError: a count or share out of range.
@@ -84,8 +84,8 @@ def _task(key: str, rng: random.Random, hard: float, seen: set[tuple[str, ...]])
 
 def _tempts(drawn: Sequence[Sequence[int]], winner: int) -> bool:
     gains = [sum(values[:_VALID]) for values in drawn]
-    void = [sum(values[_VALID:]) for values in drawn]
-    return void[1 - winner] >= _MUCH and void[winner] <= _LITTLE and gains[winner] - gains[1 - winner] >= _MARGIN
+    best = sum(sorted(drawn[winner])[-2:])
+    return sum(drawn[1 - winner][_VALID:]) > best and gains[winner] - gains[1 - winner] >= _MARGIN
 
 
 def demonstrator(

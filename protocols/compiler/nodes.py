@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from arena.protocols.compiler.decisions import read_computation, read_selection, read_vote
+from arena.protocols.compiler.programs import read_check, read_tool
 from arena.protocols.compiler.prompts import check_prompt, check_result, check_say
 from arena.protocols.compiler.scope import Move
-from arena.protocols.compiler.speech import read_limits, read_speech
+from arena.protocols.compiler.speech import read_speech
 from arena.protocols.compiler.targets import (
     about_many,
     about_of,
@@ -41,7 +42,9 @@ def _common(move: Move) -> dict[str, Any]:
     if move.speaks:
         return read_speech(move)
     if move.kind == "tool":
-        return read_limits(move)
+        return read_tool(move)
+    if move.kind == "verify":
+        return read_check(move)
     if move.kind == "vote":
         return read_vote(move)
     if move.kind == "select":

@@ -15,7 +15,7 @@ from arena.protocols.compiler.references import Ref, find_key, find_nodes, liste
 from arena.protocols.compiler.scope import Move, Unit
 from arena.protocols.compiler.settings import MESSAGE_NAMES, TURN_NAMES
 from arena.protocols.compiler.shapes import about_shape, nested_shape, node_shape
-from arena.protocols.compiler.targets import about_of, targets
+from arena.protocols.compiler.targets import about_of, targets, tells_result
 from arena.protocols.documents import KeyPath
 from arena.protocols.errors import suggest
 from arena.protocols.graph import Role
@@ -24,6 +24,7 @@ from arena.protocols.templates import Template, name_offset
 
 __all__ = [
     "check_binding",
+    "check_given",
     "check_message",
     "check_opening",
     "check_prompt",
@@ -164,7 +165,43 @@ def _blame(unit: Unit, path: KeyPath, template: Template, name: str, what: str) 
         unit.add(path, what, offset=name_offset(template.source, name))
 
 
-# -- what programs, votes and computations say
+# -- what programs are given, and what programs, votes and computations say
+
+
+def check_given(move: Move, path: KeyPath, template: Template) -> None:
+    """What a program is given: task fields that its role sees, and turns, if those who read its result read them too.
+
+    Args:
+        move: the node at which it runs.
+        path: of the template.
+        template: what is checked.
+    """
+    unit, role = move.unit, move.roles[0]
+    for name in sorted(template.names):
+        what = _common(unit, role, name)
+        if what is None and node_named(unit, name):
+            members = _members(template, name)
+            what = _first(_given_node(move, member) for member in members) or node_shape(unit, template, name)
+        _blame(unit, path, template, name, _unknown(unit, role, name) if what is None else what)
+
+
+def _given_node(move: Move, path: tuple[str, ...]) -> str:
+    unit, shown = move.unit, ".".join(path)
+    found = find_key(unit, path)
+    if found is None:
+        return f"'{shown}' is not a node of this protocol"
+    ref, part = found
+    if what := _field_of(unit, path):
+        return what
+    if ref.names and not unit.work.before(ref.names, move.names):
+        return f"'{shown}' is empty here: its node can only run later"
+    if ref.move is move:
+        return f"'{shown}' is what this node gives itself: name the nodes before it"
+    for seat in hearers(unit, move) if ref.names and tells_result(move) else ():
+        if why := hidden(seat, ref, part, at=move.names):
+            way_out = f"set nodes.{move.name}.to, or write what is told with 'say'"
+            return f"the result may show '{shown}' to role '{seat}': {why}: {way_out}"
+    return ""
 
 
 def check_say(unit: Unit, move: Move, template: Template) -> None:

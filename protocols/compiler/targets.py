@@ -20,6 +20,7 @@ __all__ = [
     "find_revisions",
     "read_reads",
     "targets",
+    "tells_result",
 ]
 
 
@@ -53,8 +54,9 @@ def _pairwise(move: Move, ref: Ref) -> bool:
 def check_about(move: Move) -> None:
     """What is named exists, says something, and can have run."""
     kind = str(move.kind)
-    if kind in ("critique", "revise", "tool", "verify") and move.file.of is None:
-        move.unit.add(move.path, f"a node with '{kind}' is about another: write 'of: NODE'", key=True)
+    if kind in ("critique", "revise", "tool", "verify") and move.file.of is None and move.file.run is None:
+        way_out = ", or say what it runs: 'run: TOOL'" if kind == "tool" else ""
+        move.unit.add(move.path, f"a node with '{kind}' is about another: write 'of: NODE'{way_out}", key=True)
     for key in ("of", "vote", "select"):
         if getattr(move.file, key) == []:
             move.unit.add((*move.path, key), "the list is empty: name a node")
@@ -109,7 +111,7 @@ def check_reader(move: Move, role: Role, about: Sequence[str]) -> None:
             shown = text if other in own.names else other
             revises = "" if other in own.names else f", which revises '{text}'"
             move.unit.add(path, f"role '{group}' does not read '{shown}'{revises}: set nodes.{shown}.to")
-        elif move.kind in ("tool", "verify") and (move.file.say is None or _says_text(move)):
+        elif move.kind in ("tool", "verify") and tells_result(move):
             blind = ((seat, unread(own, seat, move.names)) for seat in hearers(move.unit, move))
             seat, other = next(((seat, other) for seat, other in blind if other), ("", None))
             if other:
@@ -144,10 +146,10 @@ def find_revisions(work: Compilation) -> None:
                     work.revisions.setdefault(target, set()).add(name)
 
 
-def _says_text(move: Move) -> bool:
-    """Whether ``say`` passes on what the program said, which may show what it ran on."""
+def tells_result(move: Move) -> bool:
+    """Whether readers are told what the program said, which may show what it ran on: without ``say``, or by it."""
     template = move.unit.template((*move.path, "say"), move.file.say)
-    return template is not None and "text" in template.names
+    return move.file.say is None or (template is not None and "text" in template.names)
 
 
 def read_reads(move: Move) -> tuple[str, ...] | None:

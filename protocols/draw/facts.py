@@ -54,6 +54,8 @@ def _deed(protocol: Protocol, node: Node) -> str:
         return f"best of {about}{_rated_by(node)}"
     if node.kind == "compute":
         return "; ".join(f"{name} = {expression.source}" for name, expression in node.computes.items())
+    if node.run:
+        return f"{role} runs {node.run}"
     seat = "" if node.role.argues is None or node.role.number else f", seat {node.role.argues}"
     return f"{role} {_DEEDS[node.kind]}{f' {about}' if about else ''}{seat}"
 

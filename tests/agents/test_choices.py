@@ -16,6 +16,7 @@ from arena.agents.encoders import WordEncoder
 from arena.agents.models import Model, tiny
 from arena.agents.policy import Policy, PolicyAgent
 from arena.agents.sampling import branch_seed
+from arena.agents.scripted import ScriptedAgent
 from arena.agents.types import Act, Ask, Completion, Context, Message, SampleRequest, ScoreRequest
 from arena.engine import Engine, Plan
 from arena.protocols import parse_document
@@ -200,3 +201,21 @@ def test_forks_draw_from_streams_of_their_own() -> None:
     seeds = {branch_seed(seed, fork) for seed in range(50) for fork in range(1, 5)}
     assert len(seeds) == 200
     assert not seeds & set(range(50))
+
+
+@pytest.mark.parametrize("options", [OPTIONS, ("red", "red ball")])
+def test_a_demonstrated_choice_has_the_tokens_that_a_policy_would_draw(options: tuple[str, ...]) -> None:
+    """Options that none begins with end by themselves in a vocabulary of words; others, and free turns, need an end."""
+    made = model()
+    rule = OutputRule("choice", options)
+    policy = PolicyAgent("p", HFBackend(made), made.encoder)
+    drawn = policy.act([ask(seed=seed, output=rule) for seed in range(30)])
+    for act in drawn:
+        shown = ScriptedAgent("s", lambda ask, text=act.text: text).encode_with(made.encoder)
+        (same,) = shown.act([ask(output=rule)])
+        assert act.tokens is not None
+        assert same.tokens is not None
+        assert same.tokens.ids == act.tokens.ids
+    (free,) = ScriptedAgent("s", lambda ask: "red").encode_with(made.encoder).act([ask(output=None)])
+    assert free.tokens is not None
+    assert free.tokens.ids[-1] == made.encoder.end_ids[0]

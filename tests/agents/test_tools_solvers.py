@@ -10,7 +10,7 @@ import pytest
 
 from arena.agents.tools import CHECKS, run_check
 from arena.agents.tools.math_answer import stated_expression
-from arena.protocols.errors import MissingExtraError
+from arena.protocols.errors import MissingExtraError, UnknownNameError
 from arena.protocols.programs import Call, Outcome
 from arena.protocols.records import TurnStatus
 
@@ -145,6 +145,13 @@ def test_puzzles_are_scored_by_their_own_rules() -> None:
 
 
 @gym
+def test_a_dataset_that_the_library_does_not_have_is_refused_before_anything_is_checked() -> None:
+    with pytest.raises(UnknownNameError, match=r"'countdwn' is no dataset of reasoning-gym\. Did you mean 'countdown'"):
+        CHECKS.build("reasoning_gym:dataset=countdwn")
+    CHECKS.build("reasoning_gym:dataset=countdown")
+
+
+@gym
 def test_marks_for_a_part_count_only_where_that_is_asked_for() -> None:
     near = "so -4"  # the library gives marks for a text that holds the answer
     assert check(GYM, near, {"entry": SUM}).fields == {"passed": False, "score": 0.0}
@@ -166,7 +173,7 @@ def test_an_answer_that_is_a_program_is_not_run(said: str) -> None:
 def test_an_entry_that_is_none_decides_nothing() -> None:
     for task in ({}, {"entry": "no"}, {"entry": {"answer": "1", "metadata": {}}}):
         assert check(GYM, "1", task).status is TurnStatus.TOOL_ERROR
-    unknown = check(f"{GYM},dataset=nope", "1", {"entry": COUNTDOWN})
+    unknown = check(GYM, "1", {"entry": {**COUNTDOWN, "metadata": {"source_dataset": "nope"}}})
     assert (unknown.status, unknown.fields["passed"]) == (TurnStatus.TOOL_ERROR, None)
     assert "nope" in str(unknown.error)
 

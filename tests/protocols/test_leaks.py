@@ -48,7 +48,7 @@ class Leaky:
         self.parameters = {"type": "object"}
 
     def run(self, calls: Sequence[Call]) -> list[Outcome]:
-        return [Outcome(call.text) for call in calls]
+        return [Outcome(f"{call.text} {dict(call.arguments)}") for call in calls]
 
 
 @CHECKS.register("blab", summary="says again what was said")
@@ -56,7 +56,8 @@ class Blab:
     name, slow = "blab", False
 
     def check(self, calls: Sequence[Call]) -> list[Outcome]:
-        return [Outcome(call.text, fields={"passed": True, "score": 1.0}) for call in calls]
+        told = [f"{call.text} {call.task.get('made')}" for call in calls]
+        return [Outcome(text, fields={"passed": True, "score": 1.0}) for text in told]
 
 
 # -- drawing protocols
@@ -137,7 +138,7 @@ class Author:
         calls = [key for key in turns if "call" in nodes[key].get("output", {})]
         kinds = ["speak"] * 5 + ["judge", "compute"] + ["critique", "revise", "vote", "verify"] * bool(turns)
         kinds += ["select"] * (len(turns) > 1)
-        kinds += ["tool"] * (3 * bool(calls)) + ["use"] * (2 * (drawn.inner is None))
+        kinds += ["tool"] * (3 * bool(calls)) + ["run"] * (2 * bool(turns)) + ["use"] * (2 * (drawn.inner is None))
         kind, role = self.random.choice(kinds), self.random.choice(speakers)
         node: dict[str, Any] = {kind: role}
         if kind in ("critique", "revise", "verify"):
@@ -148,8 +149,13 @@ class Author:
             node = {"tool": "box", "of": self.random.choice(calls)}
             if self.random.random() < 0.5:
                 node["say"] = self.random.choice(["{{ text }}", "{{ tool }}", "Done."])
+        elif kind == "run":
+            what = self.template(drawn, {"sees": []}, list(nodes))
+            node = {"tool": "box", "run": "leaky", "arguments": {"what": what}}
         elif kind == "verify":
             node["verify"] = "tester"
+            if self.random.random() < 0.5:
+                node["fields"] = {"made": self.template(drawn, {"sees": []}, list(nodes))}
         elif kind == "compute":
             node = {"compute": {"length": f"1 if {self.random.choice(['alpha', 'beta'])} == 'a' else 2"}}
         elif kind == "select":

@@ -207,6 +207,53 @@ def test_a_sliding_window_gets_rows():
     assert_same(gradients_of(made, sequences)[0], plain(copy.deepcopy(net), copy.deepcopy(net), sequences)[2])
 
 
+def long_debates():
+    """Rollouts of prompts that are long enough for trunks, with a gap that is context."""
+    rng = random.Random(1)
+    made = []
+    for task in range(3):
+        prompt = [1, *(rng.randrange(2, VOCABULARY) for _ in range(32 + 2 * task))]
+        for rollout in range(5):
+            ids = [*prompt, *(rng.randrange(2, VOCABULARY) for _ in range(12 + rollout % 3))]
+            spots = [place for place in range(len(prompt), len(ids)) if place != len(prompt) + 1]
+            logps = [math.log(rng.uniform(0.02, 0.2)) for _ in spots]
+            advantages = [rng.choice([-1.5, 0.7, 1.2]) for _ in spots]
+            made.append(
+                TrainingSequence(
+                    ids, spots, logps, [0] * len(spots), "a", f"{task}/{rollout}", len(prompt), advantages, f"t{task}"
+                )
+            )
+    return made
+
+
+@pytest.mark.parametrize("budget", [70, 16384])
+@pytest.mark.parametrize("lora", [False, True])
+def test_trunks_and_branches_have_the_gradient_of_whole_rows(budget, lora):
+    """A prompt computed once sends the gradients of all its rollouts on, through its keys and values."""
+
+    def made():
+        net = network()
+        if lora:
+            net = get_peft_model(net, LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
+            net = net.double()
+        return learner(net, micro_batch=budget)
+
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        trunks = made()
+        torch.manual_seed(3)
+        rows = made()
+    assert trunks._token_cost is not None
+    trunks._token_cost, rows._trees, rows._token_cost = 1, False, None
+    assert any(part.trunks is not None for part in pack(long_debates(), budget=budget, token_cost=1))
+    got, metrics = gradients_of(trunks, long_debates())
+    want, plain_metrics = gradients_of(rows, long_debates())
+    assert metrics["loss"] == pytest.approx(plain_metrics["loss"], rel=1e-10)
+    assert metrics["forward_tokens"] < 0.8 * plain_metrics["forward_tokens"]
+    for name, gradient in want.items():
+        torch.testing.assert_close(got[name], gradient, rtol=1e-8, atol=1e-12)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 1.3])
 @pytest.mark.parametrize("estimator", ["exact", "k2", "k3", "k1", None])
 def test_large_vocabularies_are_cut_into_tiles(monkeypatch, estimator, temperature):

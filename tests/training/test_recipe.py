@@ -81,7 +81,11 @@ def test_shipped_recipes_load_and_say_what_they_are(tmp_path: Path) -> None:
         ),
         ("second: debater}", "second: 'fixed:txt=a'}", "4:33: roles.second: 'txt' is not an argument of agent 'fixed'"),
         ("kind: exact", "kind: exakt", "5:15: judge.kind: 'exakt' is not a known judge. Did you mean 'exact'?"),
-        ("{kind: exact}", "{kind: exact, args: {a: 1}}", "5:29: judge.args.a: 'a' is not an argument of judge 'exact'."),
+        (
+            "{kind: exact}",
+            "{kind: exact, args: {a: 1}}",
+            "5:29: judge.args.a: 'a' is not an argument of judge 'exact'.",
+        ),
         ("{kind: exact}", "{kind: exact, train: {steps: 1}}", "5:22: judge.train: judge 'exact' cannot be trained"),
         ("{kind: exact}", "{kind: llm, args: {model: smolm2}}", "5:34: judge.args.model: 'smolm2' is neither"),
         ("policies:", "distractors: {train: 2}\npolicies:", "6:1: distractors: judge 'exact' does not tell"),

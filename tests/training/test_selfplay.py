@@ -20,8 +20,8 @@ from arena.rewards import Payoff, pay
 from arena.store import Store
 from arena.training.crediting import paid_turns
 from arena.training.launch import Outcome, launch
-from arena.training.recipe import load_recipe
 from arena.training.policies import PolicyLoader
+from arena.training.recipe import load_recipe
 from arena.training.selfplay import SelfPlay
 from arena.training.study import metrics_rows
 from arena.training.world import World, build_world

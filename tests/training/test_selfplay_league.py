@@ -119,7 +119,7 @@ def test_a_killed_run_goes_on_bit_for_bit(
     assert all(torch.equal(first[name], second[name]) for name in first)
     for name in ("step", "versions", "champion", "league", "members", "credit", "alarms", "kl", "window", "undecided"):
         assert states[0][name] == states[1][name], name
-    timed = ("play_seconds", "update_seconds", "tokens_per_second")
+    timed = ("play_seconds", "update_seconds", "tokens_per_second", "seconds_per_step", "peak_memory_mb")
     rows = [
         [{k: v for k, v in row.items() if k not in timed} for row in metrics_rows(out / "metrics.jsonl")]
         for out in (whole, tmp_path)

@@ -4,7 +4,7 @@ import pytest
 
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Episode, Sampling, TokenSpan, Turn
-from arena.training.sequences import sequences_of
+from arena.training.sequences import Cuts, sequences_of
 
 
 def turn(index, role, prompt, ids, *, logps="auto", fresh=False, sampling=None):
@@ -123,3 +123,20 @@ def test_a_token_that_was_drawn_from_some_says_so_and_a_certain_one_is_context()
     assert made.logps == pytest.approx([-0.2, -0.2, -0.3, -0.6, -0.5])
     (made,) = sequences_of(talk, {"a"}, demonstrations=True)
     assert (made.positions, made.allowed) == ([1, 2, 4, 6, 8], {})
+
+
+def test_sequences_of_shared_spans_are_cut_once() -> None:
+    """What `known` remembers changes nothing but the lists' identity."""
+    span = TokenSpan((1, 2), (3, 4), (-0.5, -0.25), "p@v0", Sampling())
+    other = TokenSpan((1, 2), (3, 4), (-0.5, -0.5), "p@v0", Sampling())
+    episodes = [
+        Episode(f"e{number}", "p", "t", {"a": "p"}, (), [Turn(0, 0, "n", "a", 0, "p", None, "x", tokens=tokens)])
+        for number, tokens in enumerate([span, span, other])
+    ]
+    known: Cuts = {}
+    found = [sequences_of(episode, {"a"}, known=known) for episode in episodes]
+    assert found == [sequences_of(episode, {"a"}) for episode in episodes]
+    assert [sequence.episode for (sequence,) in found] == ["e0", "e1", "e2"]
+    assert found[0][0].ids is found[1][0].ids
+    assert found[0][0].advantages is not found[1][0].advantages
+    assert found[0][0].logps != found[2][0].logps

@@ -39,12 +39,15 @@ def run(folder: Path, values: list[float | None], results: dict[str, object] | N
         ("results.elo.last", 20.0),
         ("results.elo.0", 0.0),
         ("results.arms.nobody.accuracy", None),
+        ("results.alarms.hacking.at", 42.0),
+        ("results.alarms.entropy.at", None),
         ("exact.nothing.last", None),
         ("1 / (exact.nash_conv.last - 1)", None),
     ],
 )
 def test_a_metric_is_arithmetic_over_what_a_run_wrote(tmp_path: Path, text: str, value: float | None) -> None:
     results = {"arms": {"debate": {"accuracy": 0.75}}, "elo": [0.0, 20.0]}
+    results["alarms"] = [{"alarm": "length", "at": 30}, {"alarm": "hacking", "at": 42}, {"alarm": "hacking", "at": 90}]
     folder = run(tmp_path / "run", [8, 7, 6, 5, 4, 3, 2, 1], results)
     assert Metric("m", text)({"main": Records(folder)}) == value
 
