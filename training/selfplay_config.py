@@ -137,9 +137,9 @@ class GateConfig(_Config):
 
     tasks: int = Field(200, ge=10, le=10**9)
     """Training tasks that are kept from training; the test plays both seats of each, in an order of its own."""
-    elo0: float = Field(0.0, ge=-4000, le=4000)
+    elo0: float = Field(0.0, ge=-2000, le=2000)
     """Null hypothesis: the new generation is this much stronger, in Elo points."""
-    elo1: float = Field(20.0, ge=-4000, le=4000)
+    elo1: float = Field(20.0, ge=-2000, le=2000)
     """Alternative hypothesis."""
     alpha: float = Field(0.05, gt=0, lt=0.5)
     """Chance to promote where elo0 is true."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["run_study"]
 
+_ALONE: Mapping[str, Any] = {"variants": {}, "metrics": {}}
+"""What a training of a study has of its own: under its overrides the others need not be recipes at all."""
+
 
 def run_study(
     recipe: Recipe,
@@ -51,7 +54,15 @@ def run_study(
     work = [
         Job(
             run.name,
-            [source, *overrides, *_assignments(run.overrides), "--alone", "--seed", str(run.seed), *options],
+            [
+                source,
+                *overrides,
+                *_assignments({**run.overrides, **_ALONE}),
+                "--alone",
+                "--seed",
+                str(run.seed),
+                *options,
+            ],
             folder / run.name,
         )
         for run in runs

@@ -141,7 +141,7 @@ def test_metrics_tell_drift_win_rates_gates_and_probes(finished: tuple[SelfPlay,
 
 
 def test_a_generation_that_does_not_pass_is_taken_back(world: World, tmp_path: Path) -> None:
-    gate = {"tasks": 20, "batch": 10, "fail": "revert", "elo0": 3000.0, "elo1": 4000.0}  # nobody is that much better
+    gate = {"tasks": 20, "batch": 10, "fail": "revert", "elo0": 1500.0, "elo1": 2000.0}  # nobody is that much better
     recipe = load_recipe("facts", {**SMALL, "self_play.gate": gate, "self_play.generations": 1})
     player = SelfPlay(replace(world, recipe=recipe), tmp_path, ignore)
     begun = {n: p.clone() for n, p in player._learners()["one"].parameters.items()}
