@@ -49,9 +49,9 @@ class Lengths:
 
     def _one(self, view: JudgeView) -> Verdict:
         if not view.answers:
-            return scored(self.name, [float(len(view.statements[-1].text))], {})
+            return scored(self.name, [float(len(view.statements[-1].text))], {}, answers=0)
         said = [[s.text for s in view.statements if s.answer == index] for index in range(len(view.answers))]
-        return scored(self.name, [float(sum(map(len, texts))) for texts in said], {}, scale=0.5)
+        return scored(self.name, [float(sum(map(len, texts))) for texts in said], {}, answers=len(said), scale=0.5)
 
 
 def played(protocol: Protocol, texts: list[str], task: Task = TASK) -> Episode:
@@ -61,7 +61,7 @@ def played(protocol: Protocol, texts: list[str], task: Task = TASK) -> Episode:
 
 
 def test_scores_become_a_distribution_by_their_softmax() -> None:
-    verdict = scored("j", [1.0, 3.0], {}, scale=0.5)
+    verdict = scored("j", [1.0, 3.0], {}, answers=2, scale=0.5)
     assert verdict.scores == (1.0, 3.0)
     assert math.exp(verdict.logps[1]) == pytest.approx(1 / (1 + math.exp(-1.0)))
     assert verdict.choice == 1
@@ -69,14 +69,14 @@ def test_scores_become_a_distribution_by_their_softmax() -> None:
 
 
 def test_equal_scores_tie_and_a_score_that_is_no_number_decides_nothing() -> None:
-    assert scored("j", [2.0, 2.0], {}).status is VerdictStatus.TIE
-    broken = scored("j", [math.nan, 2.0], {})
+    assert scored("j", [2.0, 2.0], {}, answers=2).status is VerdictStatus.TIE
+    broken = scored("j", [math.nan, 2.0], {}, answers=2)
     assert (broken.status, broken.scores) == (VerdictStatus.ABSTAIN, ())
     assert "not finite" in broken.evidence["reason"]
 
 
 def test_one_score_is_compared_with_nothing() -> None:
-    verdict = scored("j", [7.5], {})
+    verdict = scored("j", [7.5], {}, answers=0)
     assert (verdict.status, verdict.logps, verdict.choice, verdict.worth(None)) == (VerdictStatus.SCORED, (), None, 7.5)
     with pytest.raises(ValueError, match="without answers has no margin"):
         verdict.margin(0)
@@ -135,10 +135,12 @@ def test_a_field_called_score_is_the_turns_own_where_turns_are_paid_one_by_one(
 
 
 def test_scores_of_several_judges_are_averaged_where_there_is_nothing_to_vote_on() -> None:
-    mean = combine_verdicts([scored("a", [4.0], {}), scored("b", [7.0], {})], "mean", "panel")
+    mean = combine_verdicts([scored("a", [4.0], {}, answers=0), scored("b", [7.0], {}, answers=0)], "mean", "panel")
     assert (mean.status, mean.scores) == (VerdictStatus.SCORED, (5.5,))
-    assert combine_verdicts([scored("a", [4.0], {})], "majority", "panel").status is VerdictStatus.ABSTAIN
-    two = combine_verdicts([scored("a", [4.0, 2.0], {}), scored("b", [6.0, 0.0], {})], "mean", "panel")
+    assert combine_verdicts([scored("a", [4.0], {}, answers=0)], "majority", "panel").status is VerdictStatus.ABSTAIN
+    two = combine_verdicts(
+        [scored("a", [4.0, 2.0], {}, answers=2), scored("b", [6.0, 0.0], {}, answers=2)], "mean", "panel"
+    )
     assert two.scores == (5.0, 1.0)
 
 
