@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, permutation_test
-from statsmodels.stats.multitest import multipletests
 
 from arena.decisions import adjusted, compare_all, compare_scores, sprt_pairs
 from arena.metrics import mcnemar, paired_permutation
 from arena.protocols.errors import ConfigError
 from arena.ratings import Match, elo_table
+
+multipletests = pytest.importorskip("statsmodels.stats.multitest").multipletests
 
 P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0])), min_size=1, max_size=30)
 

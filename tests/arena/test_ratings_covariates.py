@@ -2,10 +2,11 @@ import math
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 
 from arena.protocols.errors import ConfigError, UnknownNameError
 from arena.ratings import ELO, Match, elo_table, fit_with_covariates, relative_difference
+
+sm = pytest.importorskip("statsmodels.api")
 
 
 def styled(seed, number=900):

@@ -2,8 +2,6 @@
 
 import math
 
-import choix
-import evalica
 import numpy as np
 import pytest
 
@@ -12,6 +10,9 @@ from arena.ratings import MatchCounter, bradley_terry, fit_counts
 from arena.ratings.likelihood import Tally, pairs_of
 from arena.ratings.local import SparsePairs
 from arena.ratings.newton import maximise
+
+choix = pytest.importorskip("choix")
+evalica = pytest.importorskip("evalica")
 
 
 def games(players, number, *, ties=0.0, spread=0.4, seed=0, near=None):

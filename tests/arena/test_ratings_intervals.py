@@ -2,7 +2,6 @@ import math
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy.optimize import brentq, minimize
 from scipy.stats import bootstrap, norm, t
 
@@ -13,6 +12,8 @@ from arena.ratings.influence import influences, model_covariance
 from arena.ratings.intervals import corrected_quantiles, expanded, rank_intervals
 from arena.ratings.newton import maximise
 from arena.ratings.profile import profile_interval
+
+sm = pytest.importorskip("statsmodels.api")
 
 
 def tournament(seed, theta, tasks, *, question=0.3, pair=0.2, nu=0.5):

@@ -2,10 +2,11 @@ import math
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 
 from arena.protocols.errors import ConfigError
 from arena.ratings import ELO, Match, role_ratings
+
+sm = pytest.importorskip("statsmodels.api")
 
 
 def played(seed, strength, gamma, tasks, *, self_play=False):

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 
 from arena.judges import JUDGES, JudgeView
 from arena.protocols.errors import ConfigError
 from arena.training.calibration import fit_calibration
 from arena.training.judge_launch import launch_judge
 from arena.training.judge_recipes import load_judge_recipe
+
+sm = pytest.importorskip("statsmodels.api")
 
 
 def drawn(temperature: float, lapse: float, *, n: int, answers: int = 2, seed: int = 0) -> tuple[list[Any], list[int]]:
