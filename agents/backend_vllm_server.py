@@ -73,7 +73,7 @@ class VLLMServer:
         except BaseException:
             self.loop.close()
             raise
-        weakref.finalize(self, self.loop.close)
+        weakref.finalize(self, _shut, self.loop, self._client)
 
     @classmethod
     def at(cls, url: str, folder: Path | None = None, timeout: float = 600.0) -> VLLMServer:
@@ -236,6 +236,12 @@ def vllm_server_backend(
     backend = VLLMServerBackend(server, speaker, policy or model.name)
     backend.follow(model, adapter)
     return backend
+
+
+def _shut(loop: LoopThread, client: AsyncOpenAI) -> None:
+    """Close the connections that are kept open, in the loop that they belong to, and end it."""
+    loop.run(client.close())
+    loop.close()
 
 
 def _client(url: str, timeout: float) -> AsyncOpenAI:

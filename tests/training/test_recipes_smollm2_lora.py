@@ -60,8 +60,9 @@ def small(letters: ModuleType, folder: Path, sampler: str = "hf") -> dict[str, A
     base = str(letters.letters().save(folder / "base"))
     protocol = folder / "letters-debate.yaml"
     protocol.write_text(LETTERS)
+    heat = 2.0 if sampler == "vllm" else 4.0  # vLLM takes no more
     changed = {f"policies.{name}.{key}": value for name in ("proposer", "challenger") for key, value in
-               (("model", base), ("sampler", sampler), ("temperature", 4.0))}  # fmt: skip
+               (("model", base), ("sampler", sampler), ("temperature", heat))}  # fmt: skip
     return SMALL | changed | {"protocol": str(protocol)}
 
 
