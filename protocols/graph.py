@@ -386,6 +386,16 @@ class Protocol:
         """The walk of a new episode, before its first superstep."""
         return Flow(self._routes)
 
+    def course(self) -> list[Node] | None:
+        """The nodes of an episode in the order in which they run; None where that depends on what is said."""
+        if any("." in name for edge in self.edges if edge.when is not None for name in edge.when.names):
+            return None
+        flow, nodes = self.flow(), list[Node]()
+        while flow.ready:
+            nodes += flow.ready
+            flow.advance()
+        return nodes
+
     def check_task(self, task: Task) -> None:
         """Whether the protocol can be run on ``task``.
 

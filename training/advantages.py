@@ -79,7 +79,7 @@ def credit(
     keys: Sequence[Hashable],
     *,
     baseline: Literal["group", "leave_one_out", "none"] = "group",
-    scale: Literal["batch", "group", "none"] = "batch",
+    scale: Literal["batch", "none"] = "batch",
     eps: float = 1e-8,
 ) -> Floats:
     """Advantages of turns: each return minus the mean of its key, over one standard deviation of all that remains.
@@ -92,8 +92,8 @@ def credit(
         returns: (N,) one for each turn of each episode.
         keys: (N,) what the turn is compared with.
         baseline: mean of the key, mean of the others of the key, or nothing.
-        scale: divide by the population standard deviation of all centred returns (``batch``), by the sample's of the
-            key plus 1e-4 as `group_advantages` does (``group``), or by nothing.
+        scale: divide by the population standard deviation of all centred returns, or by nothing; by that of a key,
+            see `group_advantages`.
         eps: a deviation at or below eps counts as 0, and the advantages as well.
 
     Returns:
@@ -105,20 +105,17 @@ def credit(
     """
     if baseline not in ("group", "leave_one_out", "none"):
         raise ConfigError(f"baseline '{baseline}' is not known. There is: group, leave_one_out, none.")
-    if scale not in ("batch", "group", "none"):
-        raise ConfigError(f"scale '{scale}' is not known. There is: batch, group, none.")
+    if scale not in ("batch", "none"):
+        raise ConfigError(f"scale '{scale}' is not known. There is: batch, none.")
     values = _finite(returns, keys)
-    groups = _groups(keys)
-    centred = values.copy() if baseline == "none" else _centre(values, groups, leave_one_out=baseline != "group")
+    leave_one_out = baseline == "leave_one_out"
+    centred = values.copy() if baseline == "none" else _centre(values, _groups(keys), leave_one_out=leave_one_out)
     if scale == "none" or not len(values):
         return centred
-    ddof, added = (0, 0.0) if scale == "batch" else (1, 1e-4)
-    for members in [np.arange(len(values))] if scale == "batch" else groups:
-        # fsum is exact, so that the order of the batch cannot change a bit of the result.
-        mean = math.fsum(centred[members]) / len(members)
-        deviation = math.sqrt(math.fsum((centred[members] - mean) ** 2) / max(len(members) - ddof, 1))
-        centred[members] = centred[members] / (deviation + added) if deviation > eps else 0.0
-    return centred
+    # fsum is exact, so that the order of the batch cannot change a bit of the result.
+    mean = math.fsum(centred) / len(centred)
+    deviation = math.sqrt(math.fsum((centred - mean) ** 2) / len(centred))
+    return centred / deviation if deviation > eps else np.zeros_like(centred)
 
 
 def assign_advantages(sequences: Iterable[TrainingSequence], by_turn: Mapping[tuple[str, str, int], float]) -> None:

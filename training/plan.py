@@ -109,16 +109,9 @@ def _members(recipe: Recipe, steps: int) -> int:
 
 def _length(protocol: Protocol, recipe: Recipe) -> tuple[int | None, int | None]:
     """Turns of policies in an episode, and most tokens that they sample."""
-    if any("." in name for edge in protocol.edges if edge.when is not None for name in edge.when.names):
+    course = protocol.course()
+    if course is None:
         return None, None
-    flow, turns, tokens = protocol.flow(), 0, 0
-    while flow.ready:
-        for node in flow.ready:
-            policy = recipe.policy_of(node.role.seat) if node.speaks else None
-            if policy is None:
-                continue
-            most = recipe.policies[policy].max_tokens
-            turns += 1
-            tokens += most if node.max_tokens is None else min(node.max_tokens, most)
-        flow.advance()
-    return turns, tokens
+    spoken = [(node, recipe.policy_of(node.role.seat)) for node in course if node.speaks]
+    limits = [(node.max_tokens, recipe.policies[policy].max_tokens) for node, policy in spoken if policy is not None]
+    return len(limits), sum(most if limit is None else min(limit, most) for limit, most in limits)

@@ -14,9 +14,9 @@ from typing import Any
 
 from arena.agents import AGENTS
 from arena.agents.models import check_lora, check_model
+from arena.arms import arm_faults
 from arena.judges import JUDGES
 from arena.judges.prompts import JudgePrompt
-from arena.judging import deciding_nodes
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.composer import spell
 from arena.protocols.documents import Document, KeyPath, validate_model
@@ -285,6 +285,10 @@ class _Checker:
             if role not in known:
                 what = f"'{role}' is not trained in protocol '{protocol.name}'.{suggest(role, known)}"
                 self.add(("self_play", "credit", "roles", role), what, key=True)
+        whole = [name for name, policy in recipe.policies.items() if policy.binding == "full"]
+        if config.reference.at == "base" and whole:
+            what = f"policy '{whole[0]}' trains all of its weights, so there is no base under it: write start"
+            self.add(("self_play", "reference", "at"), what)
         if config.gate is not None:
             try:
                 check_pairing(protocol)
@@ -343,15 +347,9 @@ class _Checker:
             self.agent((*path, "lineup"), arm.lineup, GENERATIONS, "'last' nor 'generations'")
         if protocol is None:
             return
-        if not deciding_nodes(protocol):
-            self.add((*path, "protocol"), f"protocol '{protocol.name}' gives no verdict, so nothing is measured")
-        if arm.lineup is None and protocol.speakers:
-            speakers = ", ".join(protocol.speakers)
-            what = f"who plays {speakers} of protocol '{protocol.name}'? Write lineup: last, generations or an agent"
-            self.add(path, what, key=True)
-        elif arm.lineup is not None and not protocol.speakers:
-            self.add((*path, "lineup"), f"nobody speaks in protocol '{protocol.name}': remove lineup", key=True)
-        elif policies:
+        for key, what in arm_faults(arm, protocol, "last, generations or an agent"):
+            self.add((*path, *key), what, key=key != ("protocol",))
+        if policies:
             self.need(protocol)
 
     def exploiter(self) -> None:

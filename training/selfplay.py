@@ -134,9 +134,13 @@ class SelfPlay:
                 f"self_play.gate.tasks keeps {held} of the {len(world.tasks.train)} training tasks from training: "
                 "lower it, or give more tasks"
             )
-        self.tasks: Sequence[Task] = world.tasks.train[: len(world.tasks.train) - held]
-        """To train on."""
-        self.gate = None if gate is None else Gate(gate, self.protocol, world, world.tasks.train[-held:])
+        kept = world.tasks.train[len(world.tasks.train) - held :]
+        questions = {task.cluster for task in kept}
+        self.tasks: Sequence[Task] = [task for task in world.tasks.train if task.cluster not in questions]
+        """To train on: no question of the gate is among them."""
+        if not self.tasks:
+            raise ConfigError("every training question is one of the gate's: lower self_play.gate.tasks")
+        self.gate = None if gate is None else Gate(gate, self.protocol, world, kept)
         anchors = [Member(agent.name, dict.fromkeys(self.trained, agent)) for agent in self._anchors()]
         self.league = League(self.config.league, sides_of(self.config.league, self.trained), anchors)
         self.credit = Crediting(self.config.credit, {role: self.protocol.roles[role].group for role in self.trained})
@@ -398,10 +402,7 @@ class SelfPlay:
         return found
 
     def _drift(self, learner: Learner, sequences: Sequence[TrainingSequence]) -> dict[str, float]:
-        """How far each role has moved since the beginning and in this generation, in nats a turn.
-
-        At the beginning and right after a new one both are 0 and cost nothing.
-        """
+        """How far each role has moved since the beginning and in this generation, in nats a turn."""
         found: dict[str, float] = {}
         for role in dict.fromkeys(sequence.role for sequence in sequences):
             spoken = [sequence for sequence in sequences if sequence.role == role]
@@ -576,8 +577,12 @@ class SelfPlay:
         member = Member(name, {role: agents[str(self.recipe.policy_of(role))] for role in self.trained})
         self._members[name] = frozen
         for gone in self.league.add(member):
-            for policy in self._members.pop(gone.name).values():
-                release(policy)
+            leaving = self._members.pop(gone.name)
+            # Of a policy that did not move in between, two members share the copy.
+            held = {copy.adapter for copies in self._members.values() for copy in copies.values()}
+            for policy in leaving.values():
+                if policy.adapter not in held:
+                    release(policy)
         return member
 
     def _probe(self, *, ends: bool = False) -> None:

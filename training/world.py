@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from arena.agents import AGENTS
 from arena.agents.types import Agent
-from arena.judges.types import Judge, JudgeView
+from arena.judges.nobody import NoJudge
+from arena.judges.types import Judge
 from arena.protocols.errors import ConfigError
-from arena.protocols.records import Verdict
 from arena.seeds import derive_seed
 from arena.tasks import TaskSet, open_tasks
 from arena.training.judge_training import build_judge
 from arena.training.recipe import JudgeRecipe, Recipe
 
-__all__ = ["Listener", "NoJudge", "World", "build_agent", "build_world"]
+__all__ = ["Listener", "World", "build_agent", "build_world"]
 
 Listener = Callable[[dict[str, Any]], None]
 """Receives progress: ``{"event": "phase", "phase": ..., "step": ..., "of": ..., ...metrics}``."""
@@ -41,21 +41,6 @@ class World:
     def measuring(self) -> World:
         """The world as it is measured: whatever asks for its judge gets the one that measures."""
         return replace(self, judge=self.measures, judge_report=self.measures_report)
-
-
-class NoJudge:
-    """Stands where a judge would, in a recipe that needs none."""
-
-    name = "nobody"
-    sees_label = False
-
-    def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
-        """Never asked.
-
-        Raises:
-            ConfigError: always.
-        """
-        raise ConfigError("somebody has to judge: give the recipe a 'judge'")
 
 
 def build_world(recipe: Recipe, seed: int, on_event: Listener) -> World:

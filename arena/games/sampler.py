@@ -26,7 +26,8 @@ from arena.engine.house import House
 from arena.engine.plan import AnyAgent, Plan
 from arena.games.forks import Fork, check_full, fork_logps, is_full
 from arena.games.play_tree import DrawPoint, Ending, PlayTree, SpokenTurn, Voice
-from arena.games.tree import NoJudge, check_game
+from arena.games.tree import check_game
+from arena.judges.nobody import NoJudge
 from arena.protocols import Protocol
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Episode, TokenSpan, Turn

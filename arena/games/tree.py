@@ -20,10 +20,10 @@ from arena.engine.house import House
 from arena.engine.plan import Plan
 from arena.engine.requests import Say
 from arena.games.types import Deal, Decision, Game, InformationSet, Outcome
-from arena.judges.types import JudgeView
+from arena.judges.nobody import NoJudge
 from arena.protocols import Protocol
 from arena.protocols.errors import ConfigError
-from arena.protocols.records import Episode, Task, TurnStatus, Verdict
+from arena.protocols.records import Episode, Task, TurnStatus
 from arena.rewards import returns
 from arena.seeds import Seeds
 
@@ -117,17 +117,6 @@ def _grow(root: Decision | Outcome | None, steps: Sequence[_Step], end: Outcome)
         if isinstance(follows, Decision):
             here = follows
     return root
-
-
-class NoJudge:
-    """Sits where a game has no judge; nobody asks it."""
-
-    name = "nobody"
-    sees_label = False
-
-    def judge(self, views: Sequence[JudgeView]) -> list[Verdict]:
-        """See `arena.judges.types.Judge`."""
-        raise NotImplementedError
 
 
 @dataclass(slots=True)

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from arena.arms import arm_faults
 from arena.judges import JUDGES
-from arena.judging import deciding_nodes, judge_node
+from arena.judging import judge_node
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.composer import spell
 from arena.protocols.documents import Document, KeyPath
@@ -286,14 +287,8 @@ class _Checker:
             self.arm_of(path, arm, protocol)
 
     def arm_of(self, path: KeyPath, arm: TournamentArm, protocol: Protocol) -> None:
-        if not deciding_nodes(protocol):
-            self.add((*path, "protocol"), f"protocol '{protocol.name}' gives no verdict, so nothing is measured")
-        if arm.lineup is None and protocol.speakers:
-            speakers = ", ".join(protocol.speakers)
-            what = f"who plays {speakers} of protocol '{protocol.name}'? Write lineup: NAME, {ALL_AGENTS} or an agent"
-            self.add(path, what, key=True)
-        elif arm.lineup is not None and not protocol.speakers:
-            self.add((*path, "lineup"), f"nobody speaks in protocol '{protocol.name}': remove lineup", key=True)
+        for key, what in arm_faults(arm, protocol, f"NAME, {ALL_AGENTS} or an agent"):
+            self.add((*path, *key), what, key=key != ("protocol",))
         if arm.equal_tokens is None:
             return
         if "tokens" in arm.params:

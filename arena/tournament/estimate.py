@@ -206,14 +206,10 @@ def _orders(protocol: Protocol, tasks: Sequence[Task]) -> int:
 
 def _length(protocol: Protocol) -> tuple[int | None, int | None]:
     """Turns and verdicts of a game; None where its course depends on what is said."""
-    if any("." in name for edge in protocol.edges if edge.when is not None for name in edge.when.names):
+    course = protocol.course()
+    if course is None:
         return None, None
-    flow, turns, verdicts = protocol.flow(), 0, 0
-    while flow.ready:
-        turns += sum(node.speaks for node in flow.ready)
-        verdicts += sum(node.gives_verdict for node in flow.ready)
-        flow.advance()
-    return turns, verdicts
+    return sum(node.speaks for node in course), sum(node.gives_verdict for node in course)
 
 
 def _time(speed: Speed | None, use: Needs, games: int) -> tuple[float | None, str]:

@@ -13,6 +13,7 @@ import pytest
 
 from arena.agents.scripted import from_script
 from arena.engine import Engine, Plan
+from arena.judges.nobody import NoJudge
 from arena.protocols import load_protocol
 from arena.rewards import pay
 from arena.tasks import open_tasks
@@ -21,7 +22,7 @@ from arena.training.launch import launch
 from arena.training.recipe import load_recipe
 from arena.training.selfplay import SelfPlay
 from arena.training.study import metrics_rows, runs_of, study_metrics
-from arena.training.world import NoJudge, build_world
+from arena.training.world import build_world
 
 SMALL = {
     "tasks": "larger:train=20,test=10",

@@ -8,6 +8,7 @@ import pytest
 
 from arena.agents import AGENTS
 from arena.engine import Engine, Plan
+from arena.judges.nobody import NoJudge
 from arena.protocols import load_protocol
 from arena.protocols.records import Episode, Task
 from arena.rewards import pay
@@ -38,15 +39,8 @@ def played(agent: str, params: dict[str, float]) -> tuple[Episode, list[float | 
     (episode,) = Engine(protocol, {}, seed=0).play(
         [Plan("k", task, dict.fromkeys(protocol.speakers, AGENTS.build(agent)))]
     )
-    (payoff,) = pay(protocol, _Nobody(), [episode], {task.id: task})
+    (payoff,) = pay(protocol, NoJudge(), [episode], {task.id: task})
     return episode, payoff.rewards
-
-
-class _Nobody:
-    name, sees_label = "nobody", False
-
-    def judge(self, views: list[object]) -> list[object]:
-        raise AssertionError("there is no judge in this protocol")
 
 
 def paid(agent: str, role: str, **params: float) -> list[float | None]:

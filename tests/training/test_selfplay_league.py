@@ -164,6 +164,37 @@ def test_an_alarm_that_must_stop_keeps_a_checkpoint_to_go_on_from(world: World, 
     assert trained.alarms[: len(rung)] == [{k: row[k] for k in ("alarm", "at", "why")} for row in rung] != []
 
 
+def test_no_question_of_the_gate_is_trained_on(world: World, tmp_path: Path) -> None:
+    train = [replace(task, group=str(number // 7)) for number, task in enumerate(world.tasks.train)]
+    grouped = replace(world, tasks=replace(world.tasks, train=train))
+    player = SelfPlay(grouped, tmp_path, ignore)
+    assert player.gate is not None
+    held = {task.cluster for task in player.gate.tasks}
+    assert len(player.gate.tasks) == 20
+    assert [task for task in train if task.cluster not in held] == player.tasks
+    assert len(player.tasks) < len(train) - 20, "a question of the gate has tasks before the last twenty"
+
+
+def test_members_that_share_a_copy_lose_it_with_the_last_of_them(world: World, tmp_path: Path) -> None:
+    player = SelfPlay(world, tmp_path, ignore)
+    network: Any = player.policies["one"].model.network
+    player._join("gen0")
+    player.policies["one"].publish()
+    for name in ("step3", "step6", "step9"):  # `one` stands still, and there is room for three
+        player.policies["two"].publish()
+        player._join(name)
+    assert [member.name for member in player.league.members] == ["gen0", "step6", "step9"]
+    assert "one@v1" in network.peft_config
+    assert "two@v1" not in network.peft_config
+
+
+def test_a_base_is_a_reference_for_adapters_only() -> None:
+    base = {**SMALL, "self_play.reference": {"at": "base"}}
+    load_recipe("facts", base)
+    with pytest.raises(SourceError, match="'one' trains all of its weights, so there is no base under it"):
+        load_recipe("facts", {**base, "policies.one.binding": "full"})
+
+
 def test_a_gate_needs_tasks_and_a_league_opponents(world: World, tmp_path: Path) -> None:
     recipe = load_recipe("facts", {**SMALL, "self_play.gate.tasks": 10**6})
     with pytest.raises(ConfigError, match=r"keeps 1000000 of the \d+ training tasks from training"):
