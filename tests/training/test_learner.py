@@ -188,8 +188,8 @@ def test_the_order_of_sequences_changes_nothing():
 
 def test_trees_equal_rows_for_models_without_free_masks():
     made, rows = learner(), learner()
-    assert made._trees
-    rows._trees = False
+    assert made._net.trees
+    rows._net.trees = False
     assert_same(gradients_of(made, debates())[0], gradients_of(rows, debates())[0])
 
 
@@ -202,7 +202,7 @@ def test_a_sliding_window_gets_rows():
     )  # fmt: skip
     net = pure(MistralForCausalLM(config).double())
     made = learner(net)
-    assert not made._trees
+    assert not made._net.trees
     sequences = debates()
     assert_same(gradients_of(made, sequences)[0], plain(copy.deepcopy(net), copy.deepcopy(net), sequences)[2])
 
@@ -243,8 +243,8 @@ def test_trunks_and_branches_have_the_gradient_of_whole_rows(budget, lora):
         trunks = made()
         torch.manual_seed(3)
         rows = made()
-    assert trunks._token_cost is not None
-    trunks._token_cost, rows._trees, rows._token_cost = 1, False, None
+    assert trunks._net.token_cost is not None
+    trunks._net.token_cost, rows._net.trees, rows._net.token_cost = 1, False, None
     assert any(part.trunks is not None for part in pack(long_debates(), budget=budget, token_cost=1))
     got, metrics = gradients_of(trunks, long_debates())
     want, plain_metrics = gradients_of(rows, long_debates())
