@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from arena.court import Court
@@ -46,6 +46,9 @@ class Payoff:
     """One number a turn; None where nothing pays the turn, or where what it is worth is not known."""
     verdict: Verdict | None
     """What the first reward that speaks of a verdict rests on; where none does, or it was not given, the episode's."""
+    final: list[float] = field(default_factory=list)
+    """The part of each turn's reward that is a value at the end, which all kept turns of a role are paid and which it
+    earns once. Empty: nothing is."""
 
 
 def pay(protocol: Protocol, judge: AnyJudge, episodes: Sequence[Episode], tasks: Mapping[str, Task]) -> list[Payoff]:
@@ -148,7 +151,11 @@ class _Account:
             return Payoff([None] * self.end, verdict)
         if rests is not None:
             verdict = self._verdict(rests, self.end) or verdict
-        return Payoff([self._earned(turn) for turn in self.episode.turns], verdict)
+        rewards = [self._earned(turn) for turn in self.episode.turns]
+        if not any(terms.reward.pay == "end" for terms in self.terms):
+            return Payoff(rewards, verdict)
+        pairs = zip(self.episode.turns, rewards, strict=True)
+        return Payoff(rewards, verdict, [0.0 if reward is None else self._final(turn) for turn, reward in pairs])
 
     def returned(self) -> dict[str, float | None]:
         """Add up by seat."""
@@ -180,6 +187,11 @@ class _Account:
             value += _penalty(terms, turn)
             total = value if total is None else total + value
         return total
+
+    def _final(self, turn: Turn) -> float:
+        """The part of a known reward that is paid at the end."""
+        numbers = [n for n, terms in enumerate(self.terms) if terms.reward.pay == "end" and self._applies(terms, turn)]
+        return sum(self._values_at(number, self.end)[turn.role] or 0.0 for number in numbers)
 
     def _applies(self, terms: Terms, turn: Turn) -> bool:
         """Whether a reward pays a turn at all."""

@@ -70,19 +70,3 @@ def test_the_check_of_a_gpu_says_what_it_needs_where_there_is_none():
 
 def rollout(*arguments):
     return json.loads(run("rollout.py", "--json", "--quick", "--repeats", "1", *arguments).stdout.splitlines()[-1])
-
-
-def test_the_curves_of_a_study_show_each_variant_and_its_alarm(tmp_path):
-    runs = {"main": [], "hacked": [{"alarm": "hacking", "at": 34}]}
-    for name, alarms in runs.items():
-        (tmp_path / f"{name}-0").mkdir()
-        (tmp_path / f"{name}-0" / "results.json").write_text(json.dumps({"alarms": alarms}))
-        rows = [{"phase": "probe", "probe": "free", "at": at, "belief": 0.5 + at / 100} for at in (0, 20)]
-        (tmp_path / f"{name}-0" / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    plain = {"recipe": "x", "seeds": [0], "runs": [{"variant": v, "seed": 0, "out": f"{v}-0"} for v in runs]}
-    (tmp_path / "study.json").write_text(json.dumps(plain))
-    out = tmp_path / "curves.svg"
-    run("curves.py", str(tmp_path), "free.belief=What is believed", "--out", str(out), "--names", "main=sound")
-    picture = out.read_text()
-    assert "What is believed" in picture
-    assert "hacking alarm at step: sound: never; hacked: 34" in picture.replace("</text>", "").replace("\n", " ")

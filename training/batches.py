@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.protocols.errors import ConfigError, NumericalError
+from arena.training.critic import ValueTargets, value_targets
 from arena.training.network import TrainedNetwork
 from arena.training.objectives import Aggregate
 from arena.training.objectives.aggregate import token_weights
@@ -47,6 +48,8 @@ class Batch:
     """None where every token was free."""
     old_logps_N: Tensor | None = None
     advantages_N: Tensor | None = None
+    value: ValueTargets | None = None
+    """For a critic, if there is one."""
 
 
 def batch_of(
@@ -126,7 +129,10 @@ def check_signal(sequences: Sequence[TrainingSequence]) -> None:
     if wrong is not None:
         raise ConfigError(wrong)
     for sequence in sequences:
-        for name, values in (("log-prob", sequence.logps or ()), ("advantage", sequence.advantages)):
+        given = [("log-prob", sequence.logps or ()), ("advantage", sequence.advantages)]
+        if sequence.value is not None:
+            given += [("value", sequence.value.values), ("value target", sequence.value.targets)]
+        for name, values in given:
             bad = [value for value in values if not math.isfinite(value)]
             if bad:
                 raise NumericalError(
@@ -135,8 +141,10 @@ def check_signal(sequences: Sequence[TrainingSequence]) -> None:
                 )
 
 
-def add_signal(batch: Batch, sequences: Sequence[TrainingSequence]) -> None:
-    """Put the sampler's log-probs and the advantages of its sequences into a batch."""
+def add_signal(batch: Batch, sequences: Sequence[TrainingSequence], *, critic: bool = False) -> None:
+    """Put the sampler's log-probs and the advantages of its sequences into a batch; for a critic its targets, too."""
+    if critic:
+        batch.value = value_targets(sequences, batch.targets_N.device)
     logps = np.concatenate([np.asarray(sequence.logps, np.float64) for sequence in sequences])
     advantages = np.concatenate([np.asarray(sequence.advantages, np.float64) for sequence in sequences])
     batch.old_logps_N, batch.advantages_N = (

@@ -1,4 +1,7 @@
-"""Credit: from what turns were paid to advantages, by the rule of each role (`CreditConfig`)."""
+"""Credit: from what turns were paid to advantages, by the rule of each role (`CreditConfig`).
+
+Where a rule asks a critic (``estimator: gae``), each token has an advantage of its own: see `arena.training.streams`.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from arena.training.advantages import credit, group_advantages
 from arena.training.returns import RoleBaseline
 from arena.training.selfplay_config import CreditConfig, CreditRule
 from arena.training.sequences import TrainingSequence
+from arena.training.streams import assign_by_critic
 
 __all__ = ["Crediting", "PaidTurn", "Place", "paid_turns"]
 
@@ -32,6 +36,8 @@ class PaidTurn:
     reward: float
     facts: Mapping[str, Hashable]
     """By name: what a `CreditRule.key` can ask for, but for the prompt."""
+    final: float = 0.0
+    """The part of the reward that is a value at the end, which each turn of the role is paid."""
 
 
 def paid_turns(
@@ -57,7 +63,8 @@ def paid_turns(
     found = []
     for episode, payoff, group, side in zip(episodes, payoffs, groups, sides, strict=True):
         ordinals: dict[str, int] = {}
-        for turn, reward in zip(episode.turns, payoff.rewards, strict=True):
+        final = payoff.final or [0.0] * len(payoff.rewards)
+        for turn, reward, last in zip(episode.turns, payoff.rewards, final, strict=True):
             # Not compared by ordinal: after an attempt more, or on another branch, it counts other moves.
             ordinal = ordinals[turn.role] = ordinals.get(turn.role, -1) + 1
             if reward is None or turn.role not in side:
@@ -72,7 +79,7 @@ def paid_turns(
                 "attempt": turn.attempt,
                 "answer": episode.sides[seat] if argues else None,
             }
-            found.append(PaidTurn((episode.key, turn.role, ordinal), turn.role, reward, facts))
+            found.append(PaidTurn((episode.key, turn.role, ordinal), turn.role, reward, facts, last))
     return found
 
 
@@ -85,15 +92,38 @@ class Crediting:
     """
 
     def __init__(self, config: CreditConfig, groups: Mapping[str, str]) -> None:
-        self._rules: dict[str, CreditRule] = {
-            role: config.roles.get(role) or config.roles.get(group) or config for role, group in groups.items()
-        }
+        self._rules: dict[str, CreditRule] = {role: config.rule_of(role, group) for role, group in groups.items()}
         self._baselines = {
             id(rule): RoleBaseline(decay=rule.decay) for rule in self._rules.values() if rule.estimator == "rae"
         }
 
+    def asks_critic(self, role: str) -> bool:
+        """Whether a critic says what the role's tokens are compared with."""
+        return self._rules[role].estimator == "gae"
+
+    def by_critic(
+        self,
+        turns: Sequence[PaidTurn],
+        sequences: Sequence[TrainingSequence],
+        values: Sequence[Sequence[float]],
+    ) -> None:
+        """Give the tokens of roles whose credit asks a critic their advantages: see `arena.training.streams`.
+
+        Args:
+            turns: paid, of one step; those of other roles are passed over.
+            sequences: with the tokens of turns that were paid, of these roles alone; filled in place.
+            values: of each sequence, what the critic expects before each trained token.
+
+        Raises:
+            NumericalError: a reward or a value is not finite.
+        """
+        for rule in {id(rule): rule for rule in self._rules.values() if rule.estimator == "gae"}.values():
+            own = [turn for turn in turns if self._rules[turn.role] is rule]
+            places = [place for place, sequence in enumerate(sequences) if self._rules[sequence.role] is rule]
+            assign_by_critic(rule, own, [sequences[place] for place in places], [values[place] for place in places])
+
     def __call__(self, turns: Sequence[PaidTurn], sequences: Sequence[TrainingSequence]) -> dict[Place, float]:
-        """Advantage of each turn, in the order of the turns.
+        """Advantage of each turn, in the order of the turns, but for those of roles whose credit asks a critic.
 
         Args:
             turns: paid, of one step.
@@ -104,6 +134,7 @@ class Crediting:
         """
         prompts = self._prompts(sequences)
         advantages: dict[Place, float] = {}
+        turns = [turn for turn in turns if not self.asks_critic(turn.role)]
         for rule in {id(rule): rule for rule in self._rules.values()}.values():
             own = [turn for turn in turns if self._rules[turn.role] is rule]
             if own:
@@ -145,6 +176,7 @@ class Crediting:
         elif rule.estimator == "rae":
             found = credit(self._running(rule, returns, keys), keys, baseline="none", scale=rule.scale)
         else:
+            assert rule.estimator != "gae"
             found = credit(returns, keys, baseline=rule.estimator, scale=rule.scale)
         return rule.weight * found
 

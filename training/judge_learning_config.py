@@ -107,6 +107,10 @@ class PolicyGradient(LanguageMethod):
         if self.learner.kl.place == "reward":
             what = "'place' must be loss: verdicts are paid by `rewards` alone"
             found.append((("learner", "kl", "place"), what))
+        if "value" in self.learner.model_fields_set:
+            found.append(
+                (("learner", "value"), "'value' has no effect on verdicts, which no critic foresees: remove it")
+            )
         for key in ("epochs", "minibatches"):
             if self.samples == "exact" and getattr(self.learner, key) > 1:
                 what = f"'{key}' must be 1 with samples: exact, whose weights are those of the present judge"

@@ -6,7 +6,7 @@
 
 The first form moves at most 2 % a step with the paper's gain of 0.1: safe for long runs, far too slow for a few
 hundred steps. A floor keeps the pull ready while the policy still sits on the reference, where every controller lets
-beta decay.
+beta decay. It never falls to 0, whatever the floor, since nothing would bring it back from there.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from typing import Literal
 from arena.protocols.errors import ConfigError, NumericalError
 
 __all__ = ["KLController"]
+
+_LEAST = 1e-8
+"""Of a coefficient that adapts: far below any that pulls, and a few hundred steps from one that does."""
 
 
 class KLController:
@@ -73,7 +76,7 @@ class KLController:
         else:
             error = math.log(ratio) if ratio > 0.0 else -math.inf
             factor = math.exp(self.gain * _clip(error, self.clip))
-        self.beta = min(max(self.beta * factor, self.floor), self.ceiling)
+        self.beta = min(max(self.beta * factor, self.floor, _LEAST), self.ceiling)
         return self.beta
 
     def state_dict(self) -> dict[str, float]:

@@ -8,7 +8,8 @@ gathered where a trained token is predicted and only those meet the output layer
 never exist. The network stays in evaluation mode: dropout would make the ratio of step 0 differ from 1.
 
 The reference is a snapshot of the trainable weights (or, for LoRA, the adapter switched off). Log-probs are taken at
-the temperature of the sampler, and so is the KL.
+the temperature of the sampler, and so is the KL. A critic (`arena.training.critic`) reads the same hidden states and
+adds its loss.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from torch.utils.checkpoint import checkpoint
 
 from arena.protocols.errors import ConfigError, NumericalError, ResumeError
 from arena.training.batches import Batch, add_signal, batch_of, check_signal, trainable
+from arena.training.critic import Critic, explained_variance
 from arena.training.kl_control import KLController
 from arena.training.learner_config import (
     ImportanceConfig,
@@ -56,6 +58,13 @@ _LOGITS_AT_ONCE = 1 << 24
 
 _LOGITS_THAT_COUNT = 1 << 21
 """Entries from which on a logit matrix is worth avoiding."""
+
+_CHECKED = {
+    "loss": "the loss",
+    "grad_norm": "the gradient norm",
+    "value_grad_norm": "the gradient norm of the value head",
+}
+"""What has to be finite before a step, in words."""
 
 
 class HasNetwork(Protocol):
@@ -86,19 +95,33 @@ class Learner:
         config: see `LearnerConfig`; an `OptimizerConfig` is enough for `sft`.
         seed: of the order of minibatches.
         adapter: train this LoRA adapter of the network and no other.
+        critic: learn values beside (``config.value``), from sequences that have `TrainingSequence.value`.
 
     Raises:
         ConfigError: nothing to train, or an architecture whose output layer cannot be taken apart.
     """
 
-    def __init__(self, model: HasNetwork, config: OptimizerConfig, *, seed: int, adapter: str | None = None) -> None:
+    def __init__(
+        self,
+        model: HasNetwork,
+        config: OptimizerConfig,
+        *,
+        seed: int,
+        adapter: str | None = None,
+        critic: bool = False,
+    ) -> None:
         self.supervised_only = not isinstance(config, LearnerConfig)
         """Whether only `sft` may be called: nothing says what `update` should minimise."""
         self.config = config if isinstance(config, LearnerConfig) else LearnerConfig(**config.model_dump())
         self._net = TrainedNetwork(model.network, adapter=adapter, checkpointing=config.checkpointing)
         self.network = model.network
         self.parameters = self._net.parameters
-        self._optimizer = _optimizer(list(self.parameters.values()), config)
+        head = self._net.head.weight
+        self.critic = (
+            Critic(head.shape[1], self.config.value, dtype=head.dtype, device=self._net.device) if critic else None
+        )
+        """The value head; None where no values are learned."""
+        self._optimizer = _optimizer(list(self.parameters.values()), config, self.critic)
         self._random = np.random.default_rng(seed)
         kl = self.config.kl
         self.kl_control = KLController(
@@ -163,7 +186,9 @@ class Learner:
             Metrics, means over optimizer steps: ``loss``, ``pg_loss``, ``kl_per_token`` and ``kl_per_turn`` (nats, to
             the reference), ``beta`` (used), ``clip_frac``, ``ratio_mean``, ``ratio_max``, ``entropy`` (nats),
             ``grad_norm`` (before clipping), ``lr``, ``tokens`` (trained), ``forward_tokens``, ``steps``, ``kl_stop``
-            (1: only the pull to the reference), ``importance_mean`` (of the weights, if there are any).
+            (1: only the pull to the reference), ``importance_mean`` (of the weights, if there are any). With a critic
+            also ``value_loss`` (without its coefficient), ``value_grad_norm`` (of its head, before clipping),
+            ``explained_variance`` (before the update; see `arena.training.critic.explained_variance`).
 
         Raises:
             ConfigError: a sequence lacks log-probs or advantages, or there is nothing to train, or no reference is set,
@@ -185,9 +210,11 @@ class Learner:
         metrics = []
         for part in self._parts(sequences):
             batch = self._batch(part, self.config.objective.aggregate)
-            add_signal(batch, part)
+            add_signal(batch, part, critic=self.critic is not None)
             metrics.append(self._step(batch, lambda b, p: self._policy_terms(b, p, kl_stop)))
         result = {name: float(np.mean([one[name] for one in metrics])) for name in metrics[0]}
+        if self.critic is not None and (explained := explained_variance(sequences)) is not None:
+            result["explained_variance"] = explained
         result["ratio_max"] = max(one["ratio_max"] for one in metrics)
         result["beta"] = self.kl_control.beta
         if self.config.importance is not None:
@@ -257,6 +284,27 @@ class Learner:
         asked = reference and self._reference is not None
         return Scores(logps, ref_logps, kl) if asked else Scores(logps, None, None)
 
+    def values(self, sequences: Sequence[TrainingSequence]) -> list[list[float]]:
+        """What the critic expects before each trained token of each sequence, without learning.
+
+        Args:
+            sequences: each with trained tokens.
+
+        Raises:
+            ConfigError: there is no critic.
+        """
+        if self.critic is None:
+            raise ConfigError("this learner has no critic: make it with critic=True")
+        if not sequences:
+            return []
+        batch = self._batch(list(sequences), "token_mean")
+        found = np.empty(len(batch.targets_N))
+        with torch.no_grad(), self._net.evaluation():
+            for part in batch.packs:
+                found[part.tokens_N] = self.critic(self._net.hidden(part)).cpu().numpy()
+        ends = np.cumsum([len(sequence.positions) for sequence in sequences])
+        return [own.tolist() for own in np.split(found, ends[:-1])]
+
     def gradient_reach(self, sequence: TrainingSequence) -> list[int]:
         """Positions of one sequence whose predictions a loss over its trained tokens really moves.
 
@@ -276,8 +324,10 @@ class Learner:
 
     def state_dict(self) -> dict[str, Any]:
         """All that a run needs to go on bit for bit; tensors are copies."""
+        critic = {} if self.critic is None else {"critic": self.critic.state_dict()}
         return copy.deepcopy(
             {
+                **critic,
                 "weights": {name: parameter.detach() for name, parameter in self.parameters.items()},
                 "optimizer": self._optimizer.state_dict(),
                 "step": self.step,
@@ -306,6 +356,13 @@ class Learner:
                     f"weight '{name}' is {tuple(weights[name].shape)} in the saved state and {tuple(parameter.shape)} "
                     "in the network: resume with the model that the run was started with"
                 )
+        if ("critic" in state) != (self.critic is not None):
+            there, here = ("a", "none") if "critic" in state else ("no", "one")
+            raise ResumeError(
+                f"the saved state has {there} critic and this learner {here}: resume with the same credit"
+            )
+        if self.critic is not None:
+            self.critic.load_state_dict(state["critic"])
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(weights[name])
@@ -331,21 +388,27 @@ class Learner:
                     join = torch.maximum if name == "ratio_max" else torch.add
                     sums[name] = join(sums[name], value) if name in sums else value
         gradients = [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
-        values = torch.stack([value.double() for value in [*sums.values(), norm]]).tolist()
-        metrics = dict(zip([*sums, "grad_norm"], values, strict=True))
-        for name in ("loss", "grad_norm"):
+        clipped = {"grad_norm": gradients}
+        if batch.value is not None and self.critic is not None:
+            # By a norm of its own, lest a critic that is far off make the policy's steps small.
+            head = self.critic.parameters.values()
+            clipped["value_grad_norm"] = [parameter.grad for parameter in head if parameter.grad is not None]
+        for name, each in clipped.items():
+            sums[name] = torch.nn.utils.get_total_norm(each)
+        metrics = dict(zip(sums, torch.stack([value.double() for value in sums.values()]).tolist(), strict=True))
+        for name in ("loss", *clipped):
             if not math.isfinite(metrics[name]):
                 self._optimizer.zero_grad(set_to_none=True)
                 raise NumericalError(
-                    f"{'the loss' if name == 'loss' else 'the gradient norm'} is {metrics[name]} at optimizer step "
-                    f"{self.step}; weights and optimizer are as before it"
+                    f"{_CHECKED[name]} is {metrics[name]} at optimizer step {self.step}; weights and optimizer are as "
+                    "before it"
                 )
-        if self.config.clip_norm is not None and metrics["grad_norm"] > self.config.clip_norm:
-            torch._foreach_mul_(gradients, self.config.clip_norm / (metrics["grad_norm"] + 1e-6))
+        for name, each in clipped.items():
+            if self.config.clip_norm is not None and metrics[name] > self.config.clip_norm:
+                torch._foreach_mul_(each, self.config.clip_norm / (metrics[name] + 1e-6))
         metrics["lr"] = learning_rate(self.config, self.step)
         for group in self._optimizer.param_groups:
-            group["lr"] = metrics["lr"]
+            group["lr"] = metrics["lr"] * group.get("factor", 1.0)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         self.step += 1
@@ -387,7 +450,8 @@ class Learner:
             with torch.no_grad(), self._as_reference():
                 reference = self._net.hidden(part)
 
-        logps_N, entropy_N, kl_N = self._token_terms(batch, part, reference)
+        hidden_NH = self._net.hidden(part)
+        logps_N, entropy_N, kl_N = self._token_terms(batch, part, hidden_NH, reference)
         dtype = logps_N.dtype
         index_BT, mask_BT = self._layout(batch, part)
         signal = (
@@ -411,21 +475,26 @@ class Learner:
             sums["kl"] = kl_N.detach().sum()
             if self.kl_control.beta > 0.0 and self.config.kl.place == "loss":
                 loss = loss + self.kl_control.beta * (kl_N * weights_N.to(dtype)).sum()
+        if self.critic is not None and batch.value is not None:
+            value = self.config.value
+            value_loss = self.critic.loss(hidden_NH, batch.value, part.tokens_N, detach=value.detach or kl_stop)
+            sums["value_loss"] = value_loss.detach()
+            loss = loss + value.coef * value_loss
         return loss, sums
 
     def _supervised_terms(self, batch: Batch, part: Pack) -> tuple[Tensor, dict[str, Tensor]]:
-        logps_N, entropy_N, _ = self._token_terms(batch, part, None)
+        logps_N, entropy_N, _ = self._token_terms(batch, part, self._net.hidden(part), None)
         loss = -(logps_N * batch.weights_N[part.tokens_N].to(logps_N.dtype)).sum()
         return loss, {"entropy": entropy_N.sum()}
 
     def _token_terms(
-        self, batch: Batch, part: Pack, reference_NH: Tensor | None
+        self, batch: Batch, part: Pack, hidden_NH: Tensor, reference_NH: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Log-prob, entropy (detached) and KL of each trained token of a pack; logits live one tile at a time.
 
-        ``reference_NH`` are the reference's hidden states; its logits live as long as the policy's.
+        ``hidden_NH`` are the policy's hidden states and ``reference_NH`` the reference's, whose logits live as long as
+        the policy's.
         """
-        hidden_NH = self._net.hidden(part)
         targets_N1 = batch.targets_N[part.tokens_N][:, None]
 
         def tile(hidden_RH: Tensor, begin: int, end: int) -> tuple[Tensor, ...]:
@@ -536,12 +605,13 @@ class Learner:
         return torch.from_numpy(index_BT).to(self._net.device), torch.from_numpy(mask_BT).to(self._net.device)
 
 
-def _optimizer(parameters: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The optimizer that a configuration asks for.
+def _optimizer(weights: list[nn.Parameter], config: OptimizerConfig, critic: Critic | None) -> torch.optim.Optimizer:
+    """The optimizer that a configuration asks for; the critic's head is a group of its own.
 
     Raises:
         ConfigError: its library is missing.
     """
+    parameters: Any = weights if critic is None else [{"params": weights}, critic.group()]
     options: dict[str, Any] = {"lr": config.lr, "betas": config.betas, "weight_decay": config.weight_decay}
     if config.optimizer == "adamw":
         return torch.optim.AdamW(parameters, fused=True, **options)

@@ -16,6 +16,7 @@ __all__ = [
     "LearnerConfig",
     "ObjectiveConfig",
     "OptimizerConfig",
+    "ValueConfig",
     "inert_keys",
     "learning_rate",
 ]
@@ -94,6 +95,21 @@ class ImportanceConfig(BaseModel):
         return self
 
 
+class ValueConfig(BaseModel):
+    """How the critic of a policy learns: see `arena.training.critic`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    coef: float = Field(0.5, gt=0.0, le=1e6)
+    """Weight of the value loss beside the policy's (``vf_coef``)."""
+    clip: float | None = Field(0.2, gt=0.0, le=1e6)
+    """How far a value may move from what it was when the update began before it stops counting; none: any distance."""
+    lr: float = Field(1.0, gt=0.0, le=1e6)
+    """Learning rate of the value head, as a multiple of the policy's."""
+    detach: bool = False
+    """Let the value loss train the head alone and leave the policy's hidden states as they are."""
+
+
 class OptimizerConfig(BaseModel):
     """How weights move; all that supervised learning needs."""
 
@@ -141,6 +157,8 @@ class LearnerConfig(OptimizerConfig):
     """Clips, unit of the ratio and averaging of the policy gradient."""
     kl: KLConfig = KLConfig()
     """The pull to the reference."""
+    value: ValueConfig = ValueConfig()
+    """The critic, where credit rests on one (``credit.estimator: gae``)."""
     importance: ImportanceConfig | None = None
     """Weight tokens by how much likelier the trainer finds them than the sampler that drew them, as where vLLM samples;
     absent: the sampler's log-probs are taken for the trainer's."""

@@ -21,7 +21,9 @@ from arena.training.objectives import Aggregate, Level
 
 __all__ = ["OBJECTIVES", "ObjectiveConfig", "ObjectiveName", "OverlongConfig", "with_objective"]
 
-ObjectiveName = Literal["ppo", "reinforce", "spiral", "rloo", "grpo", "dr_grpo", "dapo", "gspo", "reinforce_pp"]
+ObjectiveName = Literal[
+    "ppo", "reinforce", "spiral", "rloo", "grpo", "dr_grpo", "dapo", "gspo", "reinforce_pp", "ppo_gae"
+]
 """Names of `OBJECTIVES`."""
 
 _SCORE = {"surrogate": "score", "aggregate": "seq_mean_token_sum"}
@@ -53,6 +55,7 @@ OBJECTIVES: dict[ObjectiveName, Mapping[str, Any]] = {
         "credit": {"estimator": "grpo"},
     },
     "reinforce_pp": {"credit": {"estimator": "group", "scale": "batch", "key": _MOVE}},
+    "ppo_gae": {"credit": {"estimator": "gae"}},
 }
 """Objective -> what it sets in the ``self_play`` part of a recipe other than the defaults there. Papers stand in
 `arena.training.objectives.catalogue`."""

@@ -23,7 +23,7 @@ from arena.store import RunHandle, Store
 from arena.training.recipe import Recipe
 from arena.training.study import metrics_rows
 
-__all__ = ["training_section", "write_combined_report"]
+__all__ = ["running_mean", "training_section", "write_combined_report"]
 
 Plain = Mapping[str, Any]
 
@@ -163,11 +163,15 @@ def _training_curves(rows: Sequence[Plain], recipe: Recipe) -> list[Curve]:
     return [curve for curve in curves if any(np.isfinite(curve.series[0].y))]
 
 
-def _smooth(rows: Sequence[Plain], key: str, width: int = 9) -> list[float]:
-    """Centred running mean; NaN where a row lacks the key."""
-    values = np.array([row.get(key, np.nan) for row in rows], dtype=float)
-    half = width // 2
-    return [float(np.mean(values[max(0, i - half) : i + half + 1])) for i in range(len(values))]
+def _smooth(rows: Sequence[Plain], key: str) -> list[float]:
+    """Running mean of a column; NaN where a row lacks it."""
+    return running_mean([row.get(key, np.nan) for row in rows])
+
+
+def running_mean(values: Sequence[float], width: int = 9) -> list[float]:
+    """Centred running mean over ``width`` values, an odd number; NaN wherever it meets one."""
+    numbers, half = np.array(values, dtype=float), width // 2
+    return [float(np.mean(numbers[max(0, i - half) : i + half + 1])) for i in range(len(numbers))]
 
 
 def _generation_curves(results: Plain) -> list[Curve]:

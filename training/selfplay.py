@@ -16,7 +16,7 @@ import json
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -232,6 +232,7 @@ class SelfPlay:
                 self.config.learner,
                 seed=derive_seed(self.world.seed, "learner", name) % 2**31,
                 adapter=policy.adapter,
+                critic=any(self.credit.asks_critic(r) for r in self.trained if self.recipe.policy_of(r) == name),
             )
             for name, policy in self.policies.items()
         }
@@ -395,11 +396,32 @@ class SelfPlay:
         if self.config.shuffle_advantages:
             rng = np.random.default_rng(derive_seed(self.world.seed, "shuffle", self.step))
             by_turn = dict(zip(by_turn, rng.permutation(list(by_turn.values())).tolist(), strict=True))
+        places = {turn.place for turn in paid}
         found = {}
         for name, sequences in own.items():
-            found[name] = [kept for sequence in sequences if (kept := _paid(sequence, by_turn)).positions]
-            assign_advantages(found[name], by_turn)
+            found[name] = [kept for sequence in sequences if (kept := _paid(sequence, places)).positions]
+            assign_advantages([s for s in found[name] if not self.credit.asks_critic(s.role)], by_turn)
+        self._by_critic(paid, found, learners)
         return found
+
+    def _by_critic(
+        self,
+        paid: Sequence[PaidTurn],
+        sequences: Mapping[str, Sequence[TrainingSequence]],
+        learners: Mapping[str, Learner],
+    ) -> None:
+        """Advantages of tokens whose role's credit asks a critic, as it is before the update."""
+        own = {name: [s for s in each if self.credit.asks_critic(s.role)] for name, each in sequences.items()}
+        asked = [sequence for each in own.values() for sequence in each]
+        if not asked:
+            return
+        values = [row for name, each in own.items() if each for row in learners[name].values(each)]
+        self.credit.by_critic(paid, asked, values)
+        if self.config.shuffle_advantages:
+            rng = np.random.default_rng(derive_seed(self.world.seed, "shuffle tokens", self.step))
+            shuffled = iter(rng.permutation([value for s in asked for value in s.advantages]).tolist())
+            for sequence in asked:
+                sequence.advantages = [next(shuffled) for _ in sequence.positions]
 
     def _drift(self, learner: Learner, sequences: Sequence[TrainingSequence]) -> dict[str, float]:
         """How far each role has moved since the beginning and in this generation, in nats a turn."""
@@ -617,6 +639,8 @@ class SelfPlay:
             "metrics_bytes": (self.out / "metrics.jsonl").stat().st_size,
         }
         save_checkpoint(path, state)
+        if self.sampler is not None:
+            self.sampler.forget()  # as a resumed run will have
 
     def _restore(self, path: Path, learners: Mapping[str, Learner]) -> None:
         state = load_checkpoint(path)
@@ -657,9 +681,9 @@ def _known(measured: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in measured.items()}
 
 
-def _paid(sequence: TrainingSequence, by_turn: Mapping[Place, float]) -> TrainingSequence:
+def _paid(sequence: TrainingSequence, paid: Collection[Place]) -> TrainingSequence:
     """The sequence without the tokens of turns that no decidable verdict paid for: context, but not trained."""
-    kept = [i for i, turn in enumerate(sequence.turns) if (sequence.episode, sequence.role, turn) in by_turn]
+    kept = [i for i, turn in enumerate(sequence.turns) if (sequence.episode, sequence.role, turn) in paid]
     if len(kept) == len(sequence.turns):
         return sequence
     logps = sequence.logps
@@ -668,6 +692,7 @@ def _paid(sequence: TrainingSequence, by_turn: Mapping[Place, float]) -> Trainin
         positions=[sequence.positions[i] for i in kept],
         turns=[sequence.turns[i] for i in kept],
         logps=None if logps is None else [logps[i] for i in kept],
+        allowed={number: sequence.allowed[i] for number, i in enumerate(kept) if i in sequence.allowed},
     )
 
 

@@ -5,6 +5,7 @@ Frozen, checked once, and free of torch, so that recipes can be read without it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -102,19 +103,31 @@ class CreditRule(_Config):
     key: list[Key] = Field(default_factory=_move)
     """Turns that agree in all of these are compared with each other: the ``task`` (one group of rollouts), ``role``,
     ``node``, ``visit`` and ``attempt`` of the move, the ``answer`` argued, the ``prompt`` (every token before it)."""
-    estimator: Literal["group", "leave_one_out", "grpo", "rae", "none"] = "group"
+    estimator: Literal["group", "leave_one_out", "grpo", "rae", "none", "gae"] = "group"
     """What is subtracted: the mean of those with the same key; of the others among them (RLOO); the mean, divided by
-    their deviation (GRPO); a running mean (role-conditioned advantage estimation of SPIRAL); nothing (REINFORCE)."""
+    their deviation (GRPO); a running mean (role-conditioned advantage estimation of SPIRAL); nothing (REINFORCE); what
+    a learned critic expects, token by token (GAE, see `arena.training.streams`), whatever the key."""
     decay: float = Field(0.95, ge=0, lt=1)
     """For ``rae``: how much of the running mean is kept at each step."""
     returns: Literal["own", "to_go"] = "own"
-    """A turn is worth its own reward, or that and those of its role's later turns in the episode."""
+    """A turn is worth its own reward, or that and those of its role's later turns in the episode. For ``gae``, whose
+    streams go on through all turns of a role unless told ``own``, the default is ``to_go``, and a value that is paid at
+    the end counts once."""
     discount: float = Field(1.0, ge=0, le=1)
-    """For ``to_go``: what a reward counts one own turn earlier."""
+    """For ``to_go``: what a reward counts one own turn earlier. For ``gae``: one own token earlier."""
+    lam: float = Field(0.95, ge=0, le=1)
+    """For ``gae``: 1 compares with what really came later, 0 with what the critic expects at the next own token."""
     scale: Literal["batch", "none"] = "batch"
     """Divide by the standard deviation of all advantages of the step under this rule, or by nothing."""
     weight: float = Field(1.0, ge=0, le=1e6)
     """Multiplies the advantages at the end."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_estimator(cls, data: Any) -> Any:
+        """A critic looks ahead over a whole stream."""
+        learned = isinstance(data, Mapping) and data.get("estimator") == "gae"
+        return {"returns": "to_go", **data} if learned else data
 
     @model_validator(mode="after")
     def _fits(self) -> CreditRule:
@@ -130,6 +143,10 @@ class CreditConfig(CreditRule):
 
     roles: dict[str, CreditRule] = Field(default_factory=dict)
     """Rules of single roles (or counted ones); they replace the one above as a whole."""
+
+    def rule_of(self, role: str, group: str) -> CreditRule:
+        """The rule of a role, which is counted as one of a group."""
+        return self.roles.get(role) or self.roles.get(group) or self
 
 
 class GateConfig(_Config):
@@ -247,8 +264,7 @@ class SelfPlayRecipe(_Config):
 
     def compares_in_groups(self) -> bool:
         """Whether some turns are compared with those of their own task alone."""
-        rules = [self.credit, *self.credit.roles.values()]
-        return any("task" in rule.key and rule.estimator != "none" for rule in rules)
+        return any("task" in rule.key and rule.estimator not in ("none", "gae") for rule in _rules(self.credit))
 
 
 def inert_self_play(config: SelfPlayRecipe) -> list[tuple[tuple[str, ...], str]]:
@@ -263,14 +279,28 @@ def inert_self_play(config: SelfPlayRecipe) -> list[tuple[tuple[str, ...], str]]
     if config.reference.at != "start" and config.learner.kl.beta == 0:
         what = "it has no effect: the reference pulls with learner.kl.beta, which is 0"
         found.append((("reference", "at"), what))
+    if "value" in config.learner.model_fields_set and not any(
+        rule.estimator == "gae" for rule in _rules(config.credit)
+    ):
+        found.append((("learner", "value"), "it has no effect: no credit asks a critic (estimator: gae)"))
     rules = [((), config.credit), *((("roles", name), rule) for name, rule in config.credit.roles.items())]
     for path, rule in rules:
         given = rule.model_fields_set
         if "decay" in given and rule.estimator != "rae":
             found.append((("credit", *path, "decay"), "it has no effect: it belongs to estimator: rae"))
-        if "discount" in given and rule.returns != "to_go":
+        learned = rule.estimator == "gae"
+        if "discount" in given and rule.returns != "to_go" and not learned:
             found.append((("credit", *path, "discount"), "it has no effect: it belongs to returns: to_go"))
+        if "lam" in given and not learned:
+            found.append((("credit", *path, "lam"), "it has no effect: it belongs to estimator: gae"))
+        if "key" in given and learned:
+            what = "it has no effect: estimator gae compares with the critic, and with no other turns"
+            found.append((("credit", *path, "key"), what))
         if "scale" in given and rule.estimator == "grpo":
             what = "it has no effect: estimator grpo divides by the deviation of the key"
             found.append((("credit", *path, "scale"), what))
     return found
+
+
+def _rules(credit: CreditConfig) -> list[CreditRule]:
+    return [credit, *credit.roles.values()]

@@ -13,7 +13,19 @@ from typing import TypeAlias
 from arena.protocols.errors import ConfigError
 from arena.protocols.records import Episode, TokenSpan, Turn
 
-__all__ = ["TrainingSequence", "sequences_of"]
+__all__ = ["TrainingSequence", "ValueSignal", "sequences_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSignal:
+    """What a critic learns from (`arena.training.critic`): one entry for each trained token of a sequence."""
+
+    values: list[float]
+    """What the critic expected before the token, when the update began."""
+    targets: list[float]
+    """What it should have expected: advantage plus value."""
+    to_go: list[float]
+    """Discounted rewards from there on: what really came."""
 
 
 @dataclass(slots=True)
@@ -44,6 +56,10 @@ class TrainingSequence:
     allowed: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """For trained tokens by number: which ids each was drawn from, where it had to be one of some. The trainer's
     distributions are those over these ids."""
+    side: bool = False
+    """A side branch: the role's stream went on without it."""
+    value: ValueSignal | None = None
+    """For the critic, where credit rests on one; its advantages are those of these values."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -93,7 +109,7 @@ def sequences_of(
     return [
         TrainingSequence(
             s.ids, s.positions, s.logps, s.turns, s.role, episode.key, s.prompt_length, [], s.group, s.policy,
-            s.temperature, s.allowed,
+            s.temperature, s.allowed, s.side,
         )
         for s in cut
     ]  # fmt: skip
@@ -136,6 +152,7 @@ def _begin(episode: Episode, role: str, span: TokenSpan, demonstrations: bool) -
         group=episode.task,
         policy=span.policy,
         temperature=span.sampling.temperature,
+        side=span.side,
     )
 
 

@@ -38,6 +38,8 @@ class Series:
     low: Sequence[float] | None = None
     """Lower end of the interval of each point, drawn as a band with ``high``."""
     high: Sequence[float] | None = None
+    courses: Sequence[tuple[Sequence[float], Sequence[float]]] = ()
+    """What the line is a mean of, each as its own x and y: drawn thin in the same colour, and not in the legend."""
 
 
 def line_chart(
@@ -62,13 +64,15 @@ def line_chart(
         height: in the units of a 460 wide picture.
 
     Raises:
-        ConfigError: a series whose x, y and interval differ in length.
+        ConfigError: a series whose x, y and interval differ in length, or x and y of a course.
     """
     for each in series:
-        if len({len(each.x), len(each.y), len(each.low or each.x), len(each.high or each.x)}) > 1:
+        lengths = {len(each.x), len(each.y), len(each.low or each.x), len(each.high or each.x)}
+        if len(lengths) > 1 or any(len(x) != len(y) for x, y in each.courses):
             raise ConfigError(f"series '{each.name}' has x, y and interval of different lengths")
-    xs = [float(x) for each in series for x in each.x]
-    ys = [float(y) for each in series for part in (each.y, each.low or (), each.high or ()) for y in part]
+    xs = [float(x) for each in series for part in (each.x, *(x for x, _ in each.courses)) for x in part]
+    parts_y = [part for s in series for part in (s.y, s.low or (), s.high or (), *(y for _, y in s.courses))]
+    ys = [float(y) for part in parts_y for y in part]
     ys = [y for y in ys if math.isfinite(y)] + ([reference[0]] if reference else [])
     if not xs or not ys:
         return empty(title)
@@ -82,6 +86,8 @@ def line_chart(
     if reference:
         y = plot.y(reference[0])
         parts.append(line(plot.left, y, plot.right, y, style="stroke:var(--ink,#222);stroke-dasharray:3 3"))
+    for index, each in enumerate(series):  # thin ones first: no mean is covered
+        parts += [_course(x, y, plot, index) for x, y in each.courses]
     for index, each in enumerate(series):
         parts += _drawn(each, plot, index)
     if reference:  # over the lines
@@ -115,14 +121,8 @@ def _drawn(series: Series, plot: Plot, index: int) -> list[str]:
         edge = [(x, a) for x, a, _ in ends] + [(x, b) for x, _, b in reversed(ends)]
         points = " ".join(f"{plot.x(x):.1f},{plot.y(y):.1f}" for x, y in edge)
         parts.append(f'<polygon points="{points}" style="fill:{stroke};fill-opacity:.14"/>')
-    path, pen, alone = [], "M", 0
-    for x, y in zip(series.x, series.y, strict=True):
-        if not math.isfinite(y):
-            pen = "M"
-            continue
-        alone += pen == "M"
-        path.append(f"{pen}{plot.x(x):.1f} {plot.y(y):.1f}")
-        pen = "L"
+    path = _path(series.x, series.y, plot)
+    alone = sum(point[0] == "M" for point in path)
     style = f"fill:none;stroke:{stroke};stroke-width:1.8;stroke-linejoin:round;stroke-dasharray:{dash(index)}"
     parts.append(f'<path d="{"".join(path)}" style="{style}"/>')
     if len(series.x) <= 30 or alone == len(path):
@@ -133,3 +133,18 @@ def _drawn(series: Series, plot: Plot, index: int) -> list[str]:
                     f'<circle cx="{plot.x(x):.1f}" cy="{plot.y(y):.1f}" r="2.8" style="fill:{stroke}">{tip}</circle>'
                 )
     return parts
+
+
+def _course(x: Sequence[float], y: Sequence[float], plot: Plot, index: int) -> str:
+    style = f"fill:none;stroke:{colour(index)};stroke-width:.9;stroke-opacity:.45;stroke-linejoin:round"
+    return f'<path d="{"".join(_path(x, y, plot))}" style="{style}"/>'
+
+
+def _path(xs: Sequence[float], ys: Sequence[float], plot: Plot) -> list[str]:
+    """Commands of a path, one a finite point; the first after a gap begins anew."""
+    path, pen = [], "M"
+    for x, y in zip(xs, ys, strict=True):
+        if math.isfinite(y):
+            path.append(f"{pen}{plot.x(x):.1f} {plot.y(y):.1f}")
+        pen = "L" if math.isfinite(y) else "M"
+    return path

@@ -30,6 +30,7 @@ __all__ = [
     "SetParams",
     "Terminal",
     "console",
+    "has_left",
     "new_folder",
     "now",
     "pass_rows",
@@ -37,6 +38,7 @@ __all__ = [
     "print_ratings",
     "print_table",
     "read_assignments",
+    "refuse_left",
     "refuse_undecided",
     "undecided_rows",
     "verdict_rows",
@@ -58,6 +60,8 @@ SetParams = Annotated[
 ]
 
 _WIDE = 10_000
+_LEFT = "has left: the input has ended"
+"""What the reason says if work was stopped since a person who speaks or judges in it left."""
 
 
 class Terminal(Console):
@@ -152,6 +156,26 @@ def refuse_undecided(undecided: Undecided, what: str, missing: int, out: str | P
         f"(the limit is {undecided.limit:.0%}): {visible(str(undecided))}.\nPlay with another judge in another folder, "
         f"judge what is stored by another one (arena judge {out} --judge SPEC), or go on with this one by --resume "
         f"--out {out} and a larger --max-undecidable.",
+        err=True,
+    )
+    raise typer.Exit(1)
+
+
+def has_left(stopped: str) -> bool:
+    """Whether work was stopped for this reason: a person who speaks or judges in it has left."""
+    return _LEFT in stopped
+
+
+def refuse_left(stopped: str, what: str, missing: int, out: str | Path) -> None:
+    """End a verb whose work was stopped since a person left; ``out`` holds what was played.
+
+    Raises:
+        typer.Exit: with code 1, after a message on standard error, if one has.
+    """
+    if not has_left(stopped):
+        return
+    typer.echo(
+        f"\nThe {what} was stopped ({stopped}) with {missing} of its episodes unplayed. Go on by --resume --out {out}.",
         err=True,
     )
     raise typer.Exit(1)

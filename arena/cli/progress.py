@@ -29,6 +29,12 @@ _SHOWN = (
     ("tokens_per_second", "tokens/s", "{:.0f}"),
     ("loss", "loss", "{:.2f}"),
 )
+_BY_NAME = ("kl_per_turn", "reward", "loss")
+"""Figures that are told by policy or by role where there is no one number for all of them."""
+_NAMED = 3
+"""Policies or roles of which they are shown."""
+_PROBED = 2
+"""Measures of each probe that are shown."""
 _ASIDE = ("alarm", "gate", "probe")
 """Phases that are no stage of their own."""
 
@@ -46,6 +52,8 @@ class Progress:
         self._events = events
         self._console = Terminal(stderr=quiet, highlight=False)
         self._rows: dict[str, dict[str, Any]] = {name: {} for name in names}
+        self._probed: dict[str, dict[str, str]] = {name: {} for name in names}
+        self._width = max(8, *map(len, names))
         self._started = time.monotonic()
         self._told: dict[str, tuple[Any, ...]] = {}
         terminal = not events and (sys.stderr if quiet else sys.stdout).isatty()
@@ -79,8 +87,10 @@ class Progress:
             self._tell(name, row)
 
     def _aside(self, name: str, event: Mapping[str, Any]) -> None:
-        """What happens beside the stages: alarms and gates are a line of their own, probes are for the table."""
+        """What happens beside the stages: alarms and gates are a line of their own, probes join the figures."""
         told = ""
+        if event.get("phase") == "probe":
+            self._probed[name][event["probe"]] = _measures(event)
         if event.get("phase") == "alarm":
             told = f"ALARM {event['alarm']} at step {event['at']}: {event['why']}"
         elif event.get("phase") == "gate":
@@ -88,7 +98,9 @@ class Progress:
             told = f"{event['challenger']} {outcome} ({event['pairs']} pairs of games, score {event['score']})"
         if told:
             self._console.print(
-                f"{time.monotonic() - self._started:5.0f} s  {name:8s} {told}", markup=False, soft_wrap=True
+                f"{time.monotonic() - self._started:5.0f} s  {name:{self._width}s} {told}",
+                markup=False,
+                soft_wrap=True,
             )
 
     def _tell(self, name: str, row: Mapping[str, Any]) -> None:
@@ -98,7 +110,7 @@ class Progress:
             return
         self._told[name] = key
         self._console.print(
-            f"{time.monotonic() - self._started:5.0f} s  {name:8s} {_label(row):28s} {_figures(row)}",
+            f"{time.monotonic() - self._started:5.0f} s  {name:{self._width}s} {_label(row):28s} {self._shown(name)}",
             markup=False,
             soft_wrap=True,
         )
@@ -108,8 +120,14 @@ class Progress:
         for header in (f"{time.monotonic() - self._started:.0f} s", "stage", "", "figures"):
             table.add_column(header)
         for name, row in self._rows.items():
-            table.add_row(name, _label(row), _bar(row), _figures(row))
+            table.add_row(name, _label(row), _bar(row), self._shown(name))
         return table
+
+    def _shown(self, name: str) -> str:
+        """The figures of a run, and while it plays itself what its probes found last."""
+        row = self._rows[name]
+        probed = self._probed[name].values() if row.get("phase") == "self-play" else ()
+        return "  ".join(filter(None, [_figures(row), *probed]))
 
 
 def _stage(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -137,10 +155,32 @@ def _bar(row: Mapping[str, Any], width: int = 20) -> str:
 
 
 def _figures(row: Mapping[str, Any]) -> str:
-    parts = [f"{title} {form.format(row[key])}" for key, title, form in _SHOWN if isinstance(row.get(key), float)]
+    parts = [
+        f"{called} {form.format(value)}" for key, title, form in _SHOWN for called, value in _values(row, key, title)
+    ]
     if "games" in row:
         parts.append(f"{row['games']} games")
     return "  ".join(parts)
+
+
+def _values(row: Mapping[str, Any], key: str, title: str) -> list[tuple[str, float]]:
+    """The number of a column with what it is called; several where only policies or roles have one."""
+    if isinstance(row.get(key), float):
+        return [(title, row[key])]
+    if key not in _BY_NAME:
+        return []
+    found = []
+    for name, value in row.items():
+        first, _, last = name.partition("/")  # reward/ROLE, POLICY/kl_per_turn
+        if last and key in (first, last) and isinstance(value, float):
+            found.append((f"{title} {last if key == first else first}", value))
+    return found[:_NAMED]
+
+
+def _measures(event: Mapping[str, Any]) -> str:
+    """What a probe found, short."""
+    found = [f"{name} {value:.3g}" for name, value in event.items() if isinstance(value, float)]
+    return f"{event['probe']}: {', '.join(found[:_PROBED])}" if found else ""
 
 
 def print_outcome(name: str, plain: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ __all__ = ["command"]
 def command(
     folder: Annotated[
         str,
-        typer.Argument(metavar="DIR", help="Run directory of a run, tournament, training, audit or demo; or a URL."),
+        typer.Argument(metavar="DIR", help="Directory of a run, tournament, training, study, audit or demo; or a URL."),
     ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; DIR/report.html if absent.")] = None,
     figures: Annotated[
@@ -57,6 +57,10 @@ def _page(where: str, path: Path) -> Path:
         from arena.audit import report_audit
 
         return report_audit(Path(where), path, created=now())
+    if kind == "study":
+        from arena.training.study_reporting import write_study_report
+
+        return write_study_report(path, Path(where), created=now())
     if kind == "train-judge":
         from arena.training.judge_reporting import write_judge_report
 
@@ -83,6 +87,11 @@ def _sections(where: str) -> list[Section]:
         from arena.training.reporting import training_section
 
         return [training_section(game)[0] for game in games]
+    if kind == "study":
+        from arena.training.study_folder import read_study
+        from arena.training.study_reporting import study_section
+
+        return [study_section(read_study(Path(where)), Path(where))]
     with Store.open(where, create=False) as store:
         if kind == "audit":
             from arena.audit.report import audit_section
@@ -97,7 +106,10 @@ def _sections(where: str) -> list[Section]:
 def _kind(where: str) -> tuple[str, list[Path]]:
     """What is stored there, and the directories of the trainings among which a demo is spread."""
     from arena.store import Store, is_url
+    from arena.training.study_folder import is_study
 
+    if not is_url(where) and is_study(where):
+        return "study", []
     games = [] if is_url(where) else sorted(inside.parent for inside in Path(where).glob("*/results.json"))
     with Store.open(games[0] if games else where, create=False) as store:
         return store.run().kind, games or ([] if is_url(where) else [Path(where)])

@@ -15,12 +15,14 @@ from arena.cli.output import (
     AsJson,
     MaxUndecidable,
     SetParams,
+    has_left,
     new_folder,
     now,
     pass_rows,
     print_json,
     print_table,
     read_assignments,
+    refuse_left,
     refuse_undecided,
     undecided_rows,
     verdict_rows,
@@ -33,9 +35,6 @@ if TYPE_CHECKING:
     from arena.transcripts import Listener
 
 __all__ = ["RunFile", "beside", "command"]
-
-_LEFT = "has left: the input has ended"
-"""What the reason says if a run was stopped since a person who speaks or judges in it left."""
 
 
 class RunFile(BaseModel):
@@ -189,9 +188,7 @@ def command(
             typer.echo(text)
         _show(summary)
     refuse_undecided(summary.undecided, "run", summary.missing, summary.out)
-    if _LEFT in summary.stopped:
-        typer.echo(f"\n{_stopped(summary)} --resume --out {summary.out}.", err=True)
-        raise typer.Exit(1)
+    refuse_left(summary.stopped, "run", summary.missing, summary.out)
     if summary.episodes and summary.failed == summary.episodes:
         raise typer.Exit(1)
 
@@ -265,10 +262,6 @@ def _seats(judge: str | Mapping[str, str] | None) -> Mapping[str, str]:
     return {"*": judge} if isinstance(judge, str) else judge or {}
 
 
-def _stopped(summary: RunSummary) -> str:
-    return f"The run was stopped ({summary.stopped}) with {summary.missing} of its episodes unplayed. Go on by"
-
-
 def _show(summary: RunSummary) -> None:
     rows = [
         ("episodes", f"{summary.episodes}" + (f", {summary.failed} of them failed" if summary.failed else "")),
@@ -288,7 +281,10 @@ def _show(summary: RunSummary) -> None:
         typer.echo(f"note: {note}")
     for usage in summary.usage:
         typer.echo(str(usage))
-    if summary.stopped and _LEFT not in summary.stopped:
+    if summary.stopped and not has_left(summary.stopped):
         more = "." if summary.stopped.startswith("cancelled") else " and a larger budget."
-        typer.echo(f"\n{_stopped(summary)} --resume --out {summary.out}{more}")
+        typer.echo(
+            f"\nThe run was stopped ({summary.stopped}) with {summary.missing} of its episodes unplayed. "
+            f"Go on by --resume --out {summary.out}{more}"
+        )
     typer.echo(f"\narena report {summary.out}    arena export {summary.out}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from arena.cli.output import print_json, print_table
+from arena.cli.output import now, print_json, print_table
 from arena.cli.progress import Progress
 from arena.cli.workers import Job, run_jobs
 
@@ -45,11 +45,28 @@ def run_study(
         seeds: to train with.
         options: of each training, such as ``--resume``.
         jobs: most at once.
-        as_json: print JSON.
+        as_json: print JSON on one line, the last of standard output.
+
+    Raises:
+        StoreError: the folder holds a study already, and ``options`` do not go on with it.
     """
     from arena.training.study import MAIN, runs_of, study_metrics
+    from arena.training.study_folder import begin_study, finish_study
+    from arena.training.study_reporting import write_study_report
 
     runs = runs_of(seeds, recipe.variants)
+    trainings = [{"variant": run.variant, "seed": run.seed, "out": str(folder / run.name)} for run in runs]
+    begun = {
+        "recipe": recipe.recipe,
+        "summary": recipe.summary,
+        "source": source,
+        "overrides": list(overrides),
+        "seeds": list(seeds),
+        "variants": recipe.variants,
+        "definitions": recipe.metrics,
+        "runs": trainings,
+    }
+    begin_study(folder, begun, resume="--resume" in options)
     started = time.perf_counter()
     work = [
         Job(
@@ -77,15 +94,16 @@ def run_study(
         "metrics": metrics,
         "seconds": seconds,
         "elapsed": time.perf_counter() - started,
-        "runs": [{"variant": run.variant, "seed": run.seed, "out": str(folder / run.name)} for run in runs],
+        "runs": trainings,
         "main": MAIN,
     }
-    (folder / "study.json").write_text(json.dumps(plain, indent=2, allow_nan=False) + "\n")
+    finish_study(folder, plain)
+    page = write_study_report(folder / "report.html", folder, created=now())
     if as_json:
-        print_json(plain)
+        print_json(plain, indent=None)
         return
     _print(recipe.recipe, seeds, metrics, seconds)
-    typer.echo(f"\n{len(runs)} trainings in {folder}, {plain['elapsed']:.0f} s in all")
+    typer.echo(f"\n{len(runs)} trainings in {folder}, {plain['elapsed']:.0f} s in all\nreport: {page}")
 
 
 def _assignments(overrides: Mapping[str, Any]) -> list[str]:

@@ -12,11 +12,13 @@ import typer
 from arena.cli.output import (
     AsJson,
     MaxUndecidable,
+    has_left,
     new_folder,
     now,
     print_json,
     print_ratings,
     print_table,
+    refuse_left,
     refuse_undecided,
     undecided_rows,
     verdict_rows,
@@ -84,6 +86,7 @@ def command(
     else:
         _show(standings, shown)
     refuse_undecided(standings.undecided, "tournament", standings.missing, shown)
+    refuse_left(standings.stopped, "tournament", standings.missing, shown)
 
 
 def _agents(items: list[str] | None) -> dict[str, Any]:
@@ -127,7 +130,7 @@ def _show(standings: Standings, where: str) -> None:
     )
     for each in standings.usage:
         typer.echo(str(each))
-    if standings.stopped:
+    if standings.stopped and not has_left(standings.stopped):
         typer.echo(
             f"\nThe tournament was stopped ({standings.stopped}) with {standings.missing} of its games unplayed; "
             f"ratings are of what was played. Go on by --resume --out {where}"

@@ -112,6 +112,20 @@ def _tail(job: Job) -> str:
 
 def _listen(name: str, worker: subprocess.Popen[str], arrived: queue.Queue[tuple[str, dict[str, Any] | None]]) -> None:
     assert worker.stdout is not None
-    for line in worker.stdout:
-        arrived.put((name, json.loads(line)))
-    arrived.put((name, None))
+    try:
+        with worker.stdout as lines:
+            for line in lines:
+                if (event := _event(line)) is not None:
+                    arrived.put((name, event))
+    finally:
+        # Whatever went wrong here: who waits for this worker must hear that nothing more will come.
+        arrived.put((name, None))
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    """A line of progress; None for what a library or a plugin printed in between."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "event" in found else None

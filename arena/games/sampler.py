@@ -124,14 +124,19 @@ class GameSampler:
                 raise ConfigError(f"episode '{episode.key}' was not played by the last call of this sampler")
             if ending.payoff is None:
                 (ending.payoff,) = pay(self.protocol, NoJudge(), [ending.episode], {ending.task.id: ending.task})
-            payoffs.append(Payoff(list(ending.payoff.rewards), None))
+            payoffs.append(Payoff(list(ending.payoff.rewards), None, list(ending.payoff.final)))
         return payoffs
+
+    def forget(self) -> None:
+        """Begin as a new sampler would. Which contexts go through the net together depends on what is remembered, and
+        with it the last bits of log-probs; who wants the same bits after a break forgets where the break may come."""
+        self._trees.clear()
+        self._house.begin_run()
 
     def _begin(self, plans: Sequence[Plan]) -> list[_Band]:
         """All plans at the roots of their trees."""
         if len(self._trees) > _MOST_TREES:
-            self._trees.clear()
-            self._house.begin_run()
+            self.forget()
         lineups: dict[int, tuple[Lineup, tuple[tuple[str, Voice], ...]]] = {}
         members: dict[tuple[int, int, tuple[int, ...] | None], list[int]] = {}
         for place, plan in enumerate(plans):

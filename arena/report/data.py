@@ -17,6 +17,7 @@ __all__ = [
     "Curve",
     "Figure",
     "Forest",
+    "Link",
     "Part",
     "ReportData",
     "Section",
@@ -75,6 +76,15 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """A cell of a table that leads to another file."""
+
+    text: str
+    file: str
+    """Path of the file, seen from the page's own folder."""
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """Any other table: numbers are aligned right, texts left."""
 
@@ -82,7 +92,7 @@ class Table:
     """Empty for a table under another heading."""
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    """Cells: texts, ints, floats (three digits), `Interval` or None."""
+    """Cells: texts, ints, floats (three digits), `Interval`, `Link` or None."""
     note: str = ""
     numbers: Collection[str] = ()
     """Columns of texts that are numbers, and stand to the right too."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -17,7 +19,7 @@ from arena.protocols.errors import StoreError
 from arena.protocols.records import Turn, Verdict
 from arena.ratings import Rating
 from arena.report import figures
-from arena.report.data import Figure, Part, ReportData, Table
+from arena.report.data import Figure, Link, Part, ReportData, Table
 from arena.statistics import Interval
 from arena.transcripts import shortened
 from arena.whole_files import write_whole
@@ -146,7 +148,11 @@ def _numeric_columns(table: Table) -> list[bool]:
 
 
 def _cell(value: Any) -> Any:
-    """A table cell: numbers short, texts as they are."""
+    """A table cell: numbers short, texts as they are, links to files and nowhere else."""
+    if isinstance(value, Link):
+        # With one slash at most in front: two would name another machine.
+        place = re.sub("^/+", "/", quote(os.fsencode(value.file)))
+        return Markup('<a href="{}">{}</a>').format(place, visible(value.text))
     if isinstance(value, Interval):
         return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
     if isinstance(value, float):

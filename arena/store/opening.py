@@ -20,6 +20,8 @@ DATABASE = "run.sqlite"
 """Name of the database file in a run directory."""
 
 _TRIES = 40
+_MOST_NAMED = 12
+"""Folders that a message lists."""
 
 
 def is_url(where: str | Path) -> bool:
@@ -61,7 +63,7 @@ def open_directory(directory: Path, create: bool) -> Engine:
     path = directory / DATABASE
     if not path.is_file():
         if not create:
-            raise StoreError(f"{directory} holds no run: there is no {DATABASE} in it")
+            raise StoreError(_no_run(directory))
         directory.mkdir(parents=True, exist_ok=True)
     writable = os.access(directory, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
     if create and not writable:
@@ -74,6 +76,18 @@ def open_directory(directory: Path, create: bool) -> Engine:
     waiting = path.with_name(path.name + "-wal")
     immutable = "" if waiting.exists() and waiting.stat().st_size else "&immutable=1"
     return create_engine(f"sqlite:///file:{path.resolve()}?mode=ro{immutable}&uri=true")
+
+
+def _no_run(directory: Path) -> str:
+    """What to do where a run was looked for in vain: a study, or a demo, has its runs in folders of their own."""
+    inside = sorted((path.parent.name for path in directory.glob(f"*/{DATABASE}")), key=lambda name: (len(name), name))
+    if not inside:
+        return f"{directory} holds no run: there is no {DATABASE} in it"
+    shown = ", ".join(inside[:_MOST_NAMED]) + (", ..." if len(inside) > _MOST_NAMED else "")
+    return (
+        f"{directory} holds no run itself, but {len(inside)} in folders of their own (a study, a demo, or several "
+        f"seeds): give one of these, such as {directory / inside[0]} (there are {shown})"
+    )
 
 
 def create_tables(engine: Engine) -> None:

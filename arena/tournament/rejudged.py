@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from arena.judging import judge_episodes, judge_node
+from arena.protocols.errors import LeftError
 from arena.protocols.records import Episode, Verdict
 from arena.records_json import read_verdict, verdict_fields
 from arena.store import RunHandle
@@ -36,6 +37,9 @@ def judge_again(
 
     Returns:
         Judge -> game -> verdict.
+
+    Raises:
+        LeftError: the person who judges has left; what was judged is kept.
     """
     return {name: _judge(name, world, run, played, live, watch) for name in world.judges}
 
@@ -56,9 +60,16 @@ def _judge(
     for part, protocol in world.protocols.items():
         own = [episode for which, episode in todo if which == part]
         node = judge_node(protocol, None).name
-        for start in range(0, len(own), _BLOCK):
-            block = own[start : start + _BLOCK]
-            verdicts = judge_episodes(protocol, judge, block, tasks, node)
+        # A person's verdicts are kept one by one: whoever leaves is not asked again.
+        size = 1 if getattr(judge, "interactive", False) else _BLOCK
+        for start in range(0, len(own), size):
+            block = own[start : start + size]
+            try:
+                verdicts = judge_episodes(protocol, judge, block, tasks, node)
+            except LeftError as error:
+                left = f"{live.total - live.done} of {live.total} games not judged by '{name}'"
+                told = f"The tournament was stopped ({error}) with {left}. Go on by --resume --out {run.store.where}."
+                raise LeftError(told) from None
             found = {episode.key: verdict for episode, verdict in zip(block, verdicts, strict=True)}
             run.record(series_of(name), step, {key: verdict_fields(verdict) for key, verdict in found.items()})
             step += 1

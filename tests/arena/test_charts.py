@@ -63,6 +63,22 @@ def test_a_gap_breaks_the_line():
     assert "nan" not in picture
 
 
+def test_what_a_line_is_the_mean_of_is_drawn_thin_beneath_it_and_named_nowhere():
+    courses = [([0, 1], [0.0, 2.0]), ([0, 1, 2], [4.0, 6.0, 8.0])]
+    series = [Series("a", [0, 1], [2.0, 4.0], courses=courses), Series("b", [0, 1], [1.0, 1.0])]
+    picture = line_chart(series, title="means")
+    paths = list(ET.fromstring(picture).iter(f"{SVG}path"))
+    assert [len(path.get("d").split("L")) for path in paths] == [2, 3, 2, 2]
+    widths = [float(path.get("style").partition("stroke-width:")[2].partition(";")[0]) for path in paths]
+    assert max(widths[:2]) < min(widths[2:])
+    first, second, mean, _ = ([point.split() for point in path.get("d")[1:].split("L")] for path in paths)
+    for low, middle, high in zip(first, mean, second, strict=False):
+        assert low[0] == middle[0] == high[0]
+        assert float(middle[1]) == pytest.approx((float(low[1]) + float(high[1])) / 2, abs=0.15)
+    assert [words for words in texts(picture) if words.isalpha()] == ["a", "b"]
+    assert "8" in texts(picture), "the axis holds the thin lines too"
+
+
 def test_several_lines_have_a_legend_and_one_has_none():
     one = line_chart([Series("alone", [0, 1], [0, 1])], title="t")
     two = line_chart([Series("alone", [0, 1], [0, 1]), Series("other", [0, 1], [1, 0])], title="t")
@@ -115,6 +131,11 @@ def test_every_picture_is_sound_and_inert(picture):
 def test_unequal_lengths_are_told():
     with pytest.raises(ConfigError, match="'kl' has x, y"):
         line_chart([Series("kl", [0, 1], [0])], title="t")
+
+
+def test_unequal_lengths_of_a_course_are_told():
+    with pytest.raises(ConfigError, match="'kl' has x, y"):
+        line_chart([Series("kl", [0], [1.0], courses=[([0, 1], [1.0])])], title="x")
 
 
 def test_dots_of_a_calibrated_judge_lie_on_the_diagonal():

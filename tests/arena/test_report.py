@@ -7,7 +7,7 @@ from arena.charts import Series
 from arena.protocols.errors import StoreError
 from arena.protocols.records import Episode, Quote, Task, Turn, TurnStatus, Verdict, VerdictStatus
 from arena.ratings import Match, cross_play, elo_table
-from arena.report import Arm, Curve, ReportData, Section, Table, render_report, transcript_of, write_report
+from arena.report import Arm, Curve, Link, ReportData, Section, Table, render_report, transcript_of, write_report
 from arena.statistics import Interval
 
 HOSTILE = (
@@ -182,6 +182,24 @@ def test_a_runaway_text_is_cut():
     page = render_report(ReportData("t", "word " * 100_000))
     assert "480000 more characters" in page
     assert len(page) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("file", "place"),
+    [
+        ("no_kl-seed1/report.html", "no_kl-seed1/report.html"),
+        ("../a b/report.html", "../a%20b/report.html"),
+        ("javascript:alert(1)", "javascript%3Aalert%281%29"),
+        ("//example.com/x", "/example.com/x"),
+        ('"><img src=x>', "%22%3E%3Cimg%20src%3Dx%3E"),
+    ],
+)
+def test_a_cell_may_lead_to_another_file_and_nowhere_else(file, place):
+    table = Table("runs", ["page"], [[Link("<b>it</b>", file)]])
+    read = Page(render_report(ReportData("x", sections=[Section("s", tables=[table])])))
+    assert [value for tag, name, value in read.attributes if (tag, name) == ("a", "href")] == [place]
+    assert "<b>it</b>" in read.words
+    assert not {"b", "img"} & set(read.tags)
 
 
 def test_the_file_is_written_whole(tmp_path):

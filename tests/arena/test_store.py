@@ -185,6 +185,17 @@ def test_places_that_cannot_work(tmp_path, where, create, message):
         Store.open(where.format(tmp=tmp_path) if isinstance(where, str) else where, create=create)
 
 
+def test_where_runs_lie_in_folders_of_their_own_these_are_named(tmp_path):
+    for name in ("seed0", "no_kl-seed0", "seed1"):
+        with Store.open(tmp_path / "study" / name) as store:
+            store.begin("train", {}, created="now")
+    with pytest.raises(StoreError) as caught:
+        Store.open(tmp_path / "study", create=False)
+    told = str(caught.value)
+    assert "holds no run itself, but 3 in folders of their own" in told
+    assert f"such as {tmp_path / 'study' / 'seed0'} (there are seed0, seed1, no_kl-seed0)" in told
+
+
 def test_a_password_is_not_shown():
     store = Store.open("sqlite://")  # in memory
     store.close()

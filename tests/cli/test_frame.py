@@ -88,7 +88,7 @@ def test_a_closed_pipe_ends_the_command_quietly() -> None:
 LIGHT = """
 import sys
 from typer.testing import CliRunner
-from arena.cli import app
+from arena.cli.app import app
 for line in sys.argv[1:]:
     result = CliRunner().invoke(app, line.split())
     assert result.exit_code == 0, (line, result.output, result.exception)
@@ -178,6 +178,48 @@ def test_closed_streams_are_not_taken_for_files(tmp_path: Path) -> None:
     assert subprocess.run(f"{shell} <&- >&- 2>&-", shell=True, cwd=tmp_path, check=False).returncode == 0
     exported = run_verb("export", "r", cwd=tmp_path, capture_output=True)
     assert json.loads(exported.stdout)["task"] == "line-1"
+
+
+INTERRUPTED = """
+import sys
+
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, CtrlC())
+"""
+
+
+def interrupted(folder: Path, module: str, *verb: str) -> subprocess.CompletedProcess[str]:
+    """The verb, if Ctrl-C comes while it imports ``module``."""
+    (folder / "hook.py").write_text(INTERRUPTED.format(module=module))
+    script = "import hook, sys; from arena.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", script, *verb]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("module", "verb"),
+    [
+        ("arena.cli.app", "--help"),
+        ("typer", "--version"),
+        ("arena.cli.validate", "ls agents"),
+        ("sqlalchemy", "report nowhere"),
+        ("arena.tournament", "tournament gone.yaml"),
+    ],
+)
+def test_ctrl_c_while_modules_are_imported_is_told_in_one_line(tmp_path: Path, module: str, verb: str) -> None:
+    done = interrupted(tmp_path, module, *verb.split())
+    assert (done.returncode, done.stdout) == (130, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("interrupted")
+
+
+def test_ctrl_c_while_modules_are_imported_leaves_one_json_document(tmp_path: Path) -> None:
+    done = interrupted(tmp_path, "typer", "ls", "agents", "--json")
+    assert (done.returncode, json.loads(done.stdout)["exit_code"]) == (130, 130)
 
 
 @pytest.mark.slow

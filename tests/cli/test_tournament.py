@@ -179,3 +179,29 @@ def test_lines_come_at_the_end_of_a_stage_and_now_and_then() -> None:
     assert [line.split("games")[1].strip() for line in text.getvalue().splitlines()] == [
         "0 of 40", "12 of 40", "40 of 40",
     ]  # fmt: skip
+
+
+def test_a_tournament_whose_person_leaves_ends_with_one_and_says_how_to_go_on() -> None:
+    file(n=2, agents={"ann": "number", "bob": "human:name=bob"})
+    left = arena("tournament", "t.yaml", "--out", "spoken", code=1)
+    told = plain(left.stderr)
+    assert "was stopped (cancelled: bob has left: the input has ended) with 4 of its episodes unplayed" in told
+    assert "Go on by --resume --out spoken." in told
+    assert "was stopped" not in left.stdout
+    file(n=2, agents={"ann": "number", "bob": "number:elo=50"}, judge="human:name=cy")
+    assert json.loads(arena("tournament", "t.yaml", "--out", "judged", "--json", code=1).stdout)["missing"] == 4
+
+
+def test_a_person_who_judges_games_again_may_leave_and_come_back() -> None:
+    file(n=1, agents={"ann": "number", "bob": "number:elo=50"}, judges={"cy": "human:name=cy"})
+    invoke = CliRunner().invoke
+    left = invoke(app, ["tournament", "t.yaml", "--out", "cup"], input="yes\n80\n\n")
+    assert left.exit_code == 1
+    told = plain(left.stderr)
+    assert (
+        "(cy has left: the input has ended) with 1 of 2 games not judged by 'cy'. Go on by --resume --out cup." in told
+    )
+    done = invoke(app, ["tournament", "t.yaml", "--out", "cup", "--resume", "--json"], input="no\n90\n\n")
+    assert done.exit_code == 0, done.output
+    (judged,) = [row for row in json.loads(done.stdout)["analysis"]["judges"] if row["judge"] == "cy"]
+    assert judged["undecidable"] == 0

@@ -339,6 +339,10 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "credit: to_go": {"self_play.credit": {"returns": "to_go"}},
     "credit: none": {"self_play.credit": {"estimator": "none"}},
     "credit: scale": {"self_play.credit": {"scale": "none"}},
+    "credit: gae by turn": {"self_play.credit": {"estimator": "gae", "returns": "own"}},
+    "credit: gae, lam": {"self_play.credit": {"estimator": "gae", "lam": 0.0}},
+    "value: detach": {"self_play.objective": "ppo_gae", "self_play.learner.value": {"detach": True}},
+    "value: lr": {"self_play.objective": "ppo_gae", "self_play.learner.value": {"lr": 3.0}},
     "importance": {"self_play.learner.importance": {"cap": 1.00001, "floor": 0.99999, "mode": "mask"}},
     "overlong": {
         "self_play.learner.objective.overlong": {"max_len": 1, "cache": 1},

@@ -47,10 +47,13 @@ OBJECTIVES: tuple[Objective, ...] = (
     Objective("ps_rl", _POLICY, "survey IV-J", "reinforce.pass_rate", _switch("reinforce")),
     Objective("cot_ro", _POLICY, "survey IV-F", "reinforce.cot_ro", "self_play.credit.returns: to_go"),
     Objective("hrl_tar", _POLICY, "survey IV-I", "reinforce.hrl_tar"),
-    Objective("ppo_value", "actor-critic", "Schulman et al. 2017, 1707.06347", "actor_critic.ppo_value"),
+    Objective("ppo_gae", "actor-critic", "Schulman et al. 2017, 1707.06347", "returns.gae", _switch("ppo_gae")),
+    Objective(
+        "ppo_value", "actor-critic", "Schulman et al. 2017, 1707.06347", "actor_critic.ppo_value", _switch("ppo_gae")
+    ),
     Objective("ppo_total", "actor-critic", "Schulman et al. 2017, 1707.06347", "actor_critic.ppo_total"),
     Objective("ppo_ptx", "actor-critic", "Ouyang et al. 2022, 2203.02155", "actor_critic.ppo_ptx"),
-    Objective("gae", "advantage", "Schulman et al. 2016, 1506.02438", "returns.gae"),
+    Objective("gae", "advantage", "Schulman et al. 2016, 1506.02438", "returns.gae", "self_play.credit.estimator: gae"),
     Objective(
         "returns_to_go",
         "advantage",
