@@ -37,7 +37,7 @@ from arena.training.recipe import Arm
 from arena.training.world import Listener, World, build_agent
 from arena.undecided import UndecidedLimit
 
-__all__ = ["ArmResult", "Results", "evaluate"]
+__all__ = ["ArmResult", "Results", "Stage", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Results:
         return [rating.elo for rating in self.ratings]
 
 
-class _Stage:
+class Stage:
     """Plays the games of one stage of the evaluation and keeps them."""
 
     def __init__(self, world: World, run: RunHandle, on_event: Listener, label: str) -> None:
@@ -119,18 +119,18 @@ class _Stage:
             )
         return episodes
 
-    def lineup(self, generation: Generation, roles: tuple[str, ...]) -> dict[str, Agent]:
-        """Agents of a generation, named after it, in ``roles``; roles without a policy get their agent."""
-        recipe, lineup = self.world.recipe, {}
+    def lineup(self, generation: Generation, roles: tuple[str, ...], *, called: str = "") -> dict[str, Agent]:
+        """Agents of a generation, named after it (or ``called``), in ``roles``; roles without a policy get theirs."""
+        recipe, lineup, called = self.world.recipe, {}, called or generation.name
         for role in roles:
             name = recipe.policy_of(role)
-            key = (generation.name, name) if name is not None else ("", str(recipe.filler_of(role)))
+            key = (called, name) if name is not None else ("", str(recipe.filler_of(role)))
             if key not in self.agents:
                 if name is None:
                     self.agents[key] = build_agent(recipe.filler_of(role), self.world)
                 else:
-                    policy = self.loader.one(name, generation, suffix=f"-{generation.name}")
-                    self.agents[key] = policy_agent(generation.name, policy, recipe.policies[name])
+                    policy = self.loader.one(name, generation, suffix=f"-{called}")
+                    self.agents[key] = policy_agent(called, policy, recipe.policies[name])
             lineup[role] = self.agents[key]
         return lineup
 
@@ -156,7 +156,7 @@ def evaluate(
         label: prefix of the stages in the store.
         arms: other arms than the recipe's.
     """
-    recipe, stage = world.recipe, _Stage(world.measuring(), run, on_event, label)
+    recipe, stage = world.recipe, Stage(world.measuring(), run, on_event, label)
     config = recipe.evaluation
     tasks = list(world.tasks.test)[: config.tasks]
     record_tasks(run, tasks)
@@ -178,7 +178,7 @@ def evaluate(
 
 
 def _lineups(
-    name: str, arm: Arm, protocol: Protocol, generations: Sequence[Generation], champion: int, stage: _Stage
+    name: str, arm: Arm, protocol: Protocol, generations: Sequence[Generation], champion: int, stage: Stage
 ) -> dict[str, dict[str, Agent]]:
     """Rows of an arm: one, or one a generation."""
     roles = protocol.speakers
@@ -216,7 +216,7 @@ def _rejudged_node(protocol: Protocol) -> str | None:
 
 
 def _tournament(
-    protocol: Protocol, tasks: Sequence[Task], generations: Sequence[Generation], stage: _Stage
+    protocol: Protocol, tasks: Sequence[Task], generations: Sequence[Generation], stage: Stage
 ) -> tuple[list[Rating], CrossPlay | None, str]:
     if not tasks or len(generations) < 2 or len(protocol.seats) != 2:
         return [], None, ""
@@ -242,7 +242,7 @@ def _tournament(
 
 
 def _exploit(
-    protocol: Protocol, tasks: Sequence[Task], generations: Sequence[Generation], stage: _Stage
+    protocol: Protocol, tasks: Sequence[Task], generations: Sequence[Generation], stage: Stage
 ) -> list[Interval]:
     spec = stage.world.recipe.evaluation.exploiter
     if spec is None or len(protocol.seats) != 2:

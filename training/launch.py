@@ -33,7 +33,8 @@ from arena.records_json import finite
 from arena.running import fingerprint_tasks
 from arena.store import RunHandle, Store
 from arena.tasks import open_tasks
-from arena.training.evaluation import Results, evaluate
+from arena.training.best_response import BestResponse, best_response
+from arena.training.evaluation import Results, Stage, evaluate
 from arena.training.recipe import Arm, DemonstrationSource, JudgeRecipe, Recipe
 from arena.training.selfplay import SelfPlay, Trained
 from arena.training.world import Listener, World, build_world
@@ -63,6 +64,8 @@ class Outcome:
     results: Results
     control: Results | None
     """The same training with shuffled advantages, measured in the same way."""
+    response: BestResponse | None
+    """What a trained response won against the champion, if the recipe asks for it."""
     seconds: Mapping[str, float]
     """``trained``: judge, warm start and self-play; ``total``: with all measurements."""
 
@@ -83,6 +86,8 @@ class Outcome:
             "same_judge": self.recipe.evaluation.same_judge,
             "seconds": dict(self.seconds),
         }
+        if self.response is not None:
+            row["best_response"] = self.response.plain()
         if self.control is not None:
             row["control"] = {
                 "arms": {name: arm.plain() for name, arm in self.control.arms.items()},
@@ -161,8 +166,9 @@ def launch(
         ended = time.perf_counter()
         results = evaluate(world, trained.generations, run, on_event, champion=trained.champion)
         shuffled = _control(world, trained, out, run, on_event, resume=resume) if control else None
+        response = _response(world, trained, out, run, on_event, resume=resume)
         seconds = {"trained": trained.seconds, "total": trained.seconds + time.perf_counter() - ended}
-        outcome = Outcome(recipe, seed, out, world, trained, results, shuffled, seconds)
+        outcome = Outcome(recipe, seed, out, world, trained, results, shuffled, response, seconds)
         plain = finite({"recipe": recipe.recipe, "seed": seed, **outcome.plain()})
         (out / "results.json").write_text(json.dumps(plain, indent=2, allow_nan=False) + "\n")
         run.record("results", 0, plain)
@@ -190,6 +196,17 @@ def one_setting(threads: int) -> Iterator[None]:
     finally:
         gc.unfreeze()
         torch.set_num_threads(before)
+
+
+def _response(
+    world: World, trained: Trained, out: Path, run: RunHandle, on_event: Listener, *, resume: bool
+) -> BestResponse | None:
+    config = world.recipe.evaluation.best_response
+    if config is None:
+        return None
+    stage = Stage(world.measuring(), run, on_event, "")
+    champion = trained.generations[trained.champion]
+    return best_response(world, stage, champion, config, out / "best_response", on_event, resume=resume)
 
 
 def _control(world: World, trained: Trained, out: Path, run: RunHandle, on_event: Listener, *, resume: bool) -> Results:

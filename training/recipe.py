@@ -20,6 +20,7 @@ from arena.training.selfplay_config import SelfPlayRecipe
 
 __all__ = [
     "Arm",
+    "BestResponseRecipe",
     "DemonstrationSource",
     "Distractors",
     "Evaluation",
@@ -133,6 +134,19 @@ class Arm(AnyArm):
     """``last``: the trained policies in their roles; ``generations``: every generation; else an agent for all roles."""
 
 
+class BestResponseRecipe(_Config):
+    """What could be won against the champion, by a response that is trained: see `arena.training.best_response`."""
+
+    steps: int = Field(ge=1, le=10**9)
+    """Optimizer steps from the champion on, with the ``tasks``, ``group``, credit and objective of self-play."""
+    kl: float = Field(0.0, ge=0.0, le=1e6)
+    """Pull to the champion. Without it the response may go anywhere."""
+    held_out: int = Field(200, ge=1, le=10**9)
+    """Most held-out tasks to measure on, in both orders of the first two answers."""
+    samples: int = Field(1, ge=1, le=10**6)
+    """Games of each."""
+
+
 class Evaluation(_Config):
     """Held-out measurement."""
 
@@ -151,6 +165,8 @@ class Evaluation(_Config):
     """Agent that plays against each generation; its score minus one half is the exploitability."""
     exploiter_tasks: int = Field(200, ge=1, le=10**9)
     """Tasks for each exploiter pairing, both seat orders."""
+    best_response: BestResponseRecipe | None = None
+    """Train a response to the champion, and tell what it wins; absent: none is trained."""
     transcripts: int = Field(4, ge=0, le=10**9)
     """Transcripts shown in the report."""
 

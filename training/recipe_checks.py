@@ -278,6 +278,9 @@ class _Checker:
         if len(sides) == 1 and any(share for kind, share in config.league.mix.items() if kind != "mirror"):
             what = "an opponent needs a side of its own, and there is one side only: write {mirror: 1}"
             self.add(("self_play", "league", "mix"), what)
+        if len(sides) == 1 and recipe.evaluation.best_response is not None:
+            what = "one side only is trained, and nobody is there to respond to: remove it"
+            self.add(("evaluation", "best_response"), what, key=True)
         for index, spec in enumerate(config.league.anchors):
             self.drawn_anew(("self_play", "league", "anchors", index), spec)
         known = {*trained, *(protocol.roles[role].group for role in trained)}

@@ -144,7 +144,7 @@ def _label(row: Mapping[str, Any]) -> str:
         text += f", round {row['round']}"
     if "part" in row:
         text += f": {row['part']}"
-    return f"{text} (control)" if row.get("run") == "control" else text
+    return f"{text} ({row['run']})" if row.get("run") else text
 
 
 def _bar(row: Mapping[str, Any], width: int = 20) -> str:
@@ -203,9 +203,20 @@ def print_outcome(name: str, plain: Mapping[str, Any]) -> None:
     ]
     print_table(headers, rows, right=headers[1:])
     _print_generations(f"{name}: generations", plain)
+    if "best_response" in plain:
+        _print_response(name, plain["best_response"])
     if "control" in plain:
         control = plain["control"]
         _print_generations(f"{name}: control with shuffled advantages", {**control, "kl": [None] * len(control["elo"])})
+
+
+def _print_response(name: str, told: Mapping[str, Any]) -> None:
+    """What a trained response won; nothing is certain but that so much can be won."""
+    sides = ", ".join(f"{side} {gain['value']:+.3f}" for side, gain in told["sides"].items())
+    typer.echo(
+        f"\n{name}: a trained response to {told['against']} wins {told['value']:+.3f} more than it, in units of the reward "
+        f"(95 % interval {told['low']:+.3f} .. {told['high']:+.3f}; {sides}): at least so much can be exploited"
+    )
 
 
 def _print_undecided(generations: Sequence[Mapping[str, Any]]) -> None:

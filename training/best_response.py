@@ -1,0 +1,147 @@
+"""Exploitability by a trained best response, for games too large to be solved.
+
+    NashConv(pi) = sum over sides of [ max u_side(best response, pi) - u_side(pi, pi) ]    Lanctot et al. 2017
+                                                                                          (arXiv 1711.00832)
+
+The maximum is looked for by training: from the champion on, one side at a time against the frozen champion, by the
+objective of the recipe, without a pull to anything unless told. What is found is a lower bound, up to the noise of the
+games: a training that fails finds nothing to exploit. Small games are solved exactly instead (probe ``nash_conv``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arena.agents.types import Agent
+from arena.engine import Plan
+from arena.protocols import Protocol, load_protocol
+from arena.protocols.records import Episode, Task
+from arena.rewards import returns
+from arena.running import balanced_plans
+from arena.statistics import Interval, mean_interval
+from arena.training.evaluation import Stage
+from arena.training.league import sides_of
+from arena.training.policies import Generation
+from arena.training.recipe import BestResponseRecipe, Recipe
+from arena.training.selfplay import SelfPlay
+from arena.training.selfplay_config import SelfPlayRecipe
+from arena.training.world import Listener, World
+
+__all__ = ["BestResponse", "best_response", "responding"]
+
+
+@dataclass(frozen=True, slots=True)
+class BestResponse:
+    """What could be won against a generation."""
+
+    against: str
+    """The generation."""
+    gain: Interval
+    """Sum of the gains of all sides, in units of the reward, with its 95 % interval, clustered by question."""
+    sides: Mapping[str, Interval]
+    """The gain of each side, by its roles."""
+
+    def plain(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "against": self.against,
+            **asdict(self.gain),
+            "sides": {name: asdict(gain) for name, gain in self.sides.items()},
+        }
+
+
+def best_response(
+    world: World,
+    stage: Stage,
+    champion: Generation,
+    config: BestResponseRecipe,
+    out: Path,
+    on_event: Listener,
+    *,
+    resume: bool = False,
+) -> BestResponse:
+    """Train a best response to a generation, and measure what it gains on held-out tasks.
+
+    Args:
+        world: that the generation was trained in; the judge that rewards rewards here, the one that measures measures.
+        stage: plays and keeps the games.
+        champion: the generation.
+        config: how long to train, and on how many tasks to measure.
+        out: run directory of the response.
+        on_event: receives progress.
+        resume: go on with what is in ``out``.
+    """
+    recipe = responding(world.recipe, config)
+
+    def relabelled(event: dict[str, Any]) -> None:
+        if event.get("phase") != "alarm":  # to win at any price is what it is for
+            on_event({**event, "run": "best response"})
+
+    response = SelfPlay(replace(world, recipe=recipe), out, relabelled, start=champion).run(resume=resume)
+    protocol = load_protocol(recipe.protocol, recipe.params)
+    tasks = list(world.tasks.test)[: config.held_out]
+    trained = [role for role in protocol.speakers if recipe.policy_of(role) is not None]
+    own = stage.lineup(champion, protocol.speakers)
+    best = stage.lineup(response.generations[-1], protocol.speakers, called="best-response")
+    even = _won(stage, protocol, tasks, own, "nobody", config.samples)
+    gains: dict[str, list[float]] = {}
+    for side in sides_of(recipe.self_play.league, trained):
+        name = "+".join(sorted(side))
+        lineup = {role: best[role] if role in side else own[role] for role in protocol.speakers}
+        won = _won(stage, protocol, tasks, lineup, name, config.samples)
+        gains[name] = [_of(side, after) - _of(side, before) for after, before in zip(won, even, strict=True)]
+    total = [math.fsum(each) for each in zip(*gains.values(), strict=True)]
+    clusters = [plan.task.cluster for plan in _plans(protocol, tasks, own, config.samples)]
+
+    def interval(values: Sequence[float]) -> Interval:
+        known = [(value, cluster) for value, cluster in zip(values, clusters, strict=True) if math.isfinite(value)]
+        of = [cluster for _, cluster in known]
+        return mean_interval([value for value, _ in known], of if len(set(of)) > 1 else None)  # one question: by game
+
+    return BestResponse(champion.name, interval(total), {name: interval(values) for name, values in gains.items()})
+
+
+def responding(recipe: Recipe, config: BestResponseRecipe) -> Recipe:
+    """The recipe that trains a response: one generation against its own generation 0, which is the champion."""
+    own = recipe.self_play.model_dump(mode="json")
+    learner = own["learner"] | {"max_kl": None, "total_steps": config.steps, "warmup": min(config.steps // 10, 20)}
+    learner["kl"] = own["learner"]["kl"] | {"target": None, "beta": config.kl, "floor": 0.0}
+    changed = {
+        **own,
+        "generations": 1,
+        "steps": config.steps,
+        "league": {"mix": {"latest": 1.0}, "sides": own["league"]["sides"]},
+        "reference": {"at": "start"},
+        "gate": None,
+        "probes": {},
+        "alarms": {},
+        "learner": learner,
+    }
+    return recipe.model_copy(update={"self_play": SelfPlayRecipe.model_validate(changed), "warm_start": None})
+
+
+def _plans(protocol: Protocol, tasks: Sequence[Task], lineup: Mapping[str, Agent], samples: int) -> list[Plan]:
+    return [
+        replace(plan, key=f"{plan.key}/{sample}")
+        for plan in balanced_plans("", protocol, tasks, lineup, both=True)
+        for sample in range(samples)
+    ]
+
+
+def _won(
+    stage: Stage, protocol: Protocol, tasks: Sequence[Task], lineup: Mapping[str, Agent], name: str, samples: int
+) -> list[dict[str, float | None]]:
+    """What each seat wins in each game of a lineup."""
+    plans = _plans(protocol, tasks, lineup, samples)
+    episodes: list[Episode] = stage.play(protocol, f"{stage.label}best_response/{name}", plans)
+    return returns(protocol, stage.world.judge, episodes, {task.id: task for task in tasks})
+
+
+def _of(side: frozenset[str], won: Mapping[str, float | None]) -> float:
+    """What the roles of a side win together; NaN where some of it is not known."""
+    values = [won.get(role) for role in sorted(side)]
+    return math.fsum(math.nan if value is None else value for value in values)
