@@ -89,7 +89,8 @@ class _Checker:
         for name, policy in recipe.policies.items():
             self.policy(name, policy, main, shown)
         self.inert(("self_play", "learner"), recipe.self_play.learner)
-        for path, what in inert_self_play(recipe.self_play):
+        self.clips()
+        for path, what in inert_self_play(recipe.self_play, responds=recipe.evaluation.best_response is not None):
             self.add(("self_play", *path), what, key=True)
         self.study()
         if recipe.warm_start is not None:
@@ -439,6 +440,18 @@ class _Checker:
             check_lora(policy.lora)
         except ConfigError as error:
             self.add((*path, "lora"), str(error))
+
+    def clips(self) -> None:
+        """Clips that a recipe sets itself, of a ratio that is always 1: each sequence is seen once, by its sampler."""
+        recipe, learner = self.recipe, self.recipe.self_play.learner
+        own = learner.importance is not None or all(policy.sampler == "hf" for policy in recipe.policies.values())
+        if learner.epochs > 1 or learner.minibatches > 1 or not own or self.document is None:
+            return
+        for name in ("clip_low", "clip_high", "dual_clip"):
+            path: KeyPath = ("self_play", "learner", "objective", name)
+            if self.document.has(path):
+                what = "it has no effect: one optimizer step a rollout has ratio 1; set epochs or minibatches above 1"
+                self.add(path, what, key=True)
 
     def inert(self, path: KeyPath, config: OptimizerConfig) -> None:
         for inside, what in inert_keys(config):

@@ -317,7 +317,7 @@ class SelfPlay:
             raise BackendError(
                 f"generation {number}, step {row['step']}: no turn could be paid; {_causes(played.episodes, payoffs)}"
             )
-        by_policy = self._credited(played, turns, learners)
+        by_policy = self._credited(played, turns, learners, row)
         kls = []
         for name, learner in learners.items():
             own = by_policy[name]
@@ -379,9 +379,10 @@ class SelfPlay:
                 self.league.record(matchup, 0.5 if difference == 0 else float(difference > 0))
 
     def _credited(
-        self, played: Played, turns: Sequence[PaidTurn], learners: Mapping[str, Learner]
+        self, played: Played, turns: Sequence[PaidTurn], learners: Mapping[str, Learner], row: dict[str, Any]
     ) -> dict[str, list[TrainingSequence]]:
-        """Training sequences of each policy, with the advantages of the recipe's objective and credit."""
+        """Training sequences of each policy, with the advantages of the recipe's objective and credit; ``row`` is told
+        how many paid turns the objective leaves out, if it may."""
         sides = {episode.key: side for episode, side in zip(played.episodes, played.sides(), strict=True)}
         own = {
             name: [sequence for sequence in sequences if sequence.role in sides[sequence.episode]]
@@ -392,6 +393,8 @@ class SelfPlay:
             for name, learner in learners.items()
             for turn in shaped([t for t in turns if self.recipe.policy_of(t.role) == name], own[name], learner)
         ]
+        if any(learner.config.objective.mixed_only for learner in learners.values()):
+            row["left_out_turns"] = float(len(turns) - len(paid))
         by_turn = self.credit(paid, [sequence for sequences in own.values() for sequence in sequences])
         if self.config.shuffle_advantages:
             rng = np.random.default_rng(derive_seed(self.world.seed, "shuffle", self.step))

@@ -267,8 +267,11 @@ class SelfPlayRecipe(_Config):
         return any("task" in rule.key and rule.estimator not in ("none", "gae") for rule in _rules(self.credit))
 
 
-def inert_self_play(config: SelfPlayRecipe) -> list[tuple[tuple[str, ...], str]]:
-    """Keys that were given and change nothing, each as (its path inside the configuration, why and the way out)."""
+def inert_self_play(config: SelfPlayRecipe, *, responds: bool = False) -> list[tuple[tuple[str, ...], str]]:
+    """Keys that were given and change nothing, each as (its path inside the configuration, why and the way out).
+
+    ``responds``: a best response will be trained, which plays one side.
+    """
     found: list[tuple[tuple[str, ...], str]] = []
     league = config.league
     if "pfsp_power" in league.model_fields_set and not league.mix.get("pfsp"):
@@ -276,6 +279,13 @@ def inert_self_play(config: SelfPlayRecipe) -> list[tuple[tuple[str, ...], str]]
     former = any(league.mix.get(kind) for kind in ("latest", "history", "pfsp"))
     if "size" in league.model_fields_set and not former and league.snapshot_every is None:
         found.append((("league", "size"), "it has no effect: nobody meets former selves, so none are kept"))
+    alone = not any(share for kind, share in league.mix.items() if kind != "mirror")
+    if "sides" in league.model_fields_set and alone and not responds:
+        found.append((("league", "sides"), "it has no effect: in mirror games nobody sits on another side"))
+    if "anchors" in config.alarms.model_fields_set and alone:
+        found.append((("alarms", "anchors"), "it has no effect: nobody plays against anchors or generation 0"))
+    if config.reference.at == "generation" and config.generations == 1:
+        found.append((("reference", "at"), "it has no effect: with one generation that is start"))
     if config.reference.at != "start" and config.learner.kl.beta == 0:
         what = "it has no effect: the reference pulls with learner.kl.beta, which is 0"
         found.append((("reference", "at"), what))

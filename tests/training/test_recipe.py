@@ -129,6 +129,14 @@ def test_what_is_named_must_exist_and_fit(tmp_path: Path, old: str, new: str, ex
         ("{lr: 3e-3}", "{kl: {form: additive}}", "14:18: self_play.learner.kl.form: 'form' has no effect while beta"),
         ("{lr: 3e-3}", "{kl: {floor: 0.0}}", "14:18: self_play.learner.kl.floor: 'floor' has no effect while beta"),
         ("{lr: 3e-3}", "{max_kl: 1, kl: {beta: 0}}", "14:12: self_play.learner: max_kl pulls back to the reference"),
+        ("{lr: 3e-3}", "{objective: {clip_low: 0.1}}", "14:25: self_play.learner.objective.clip_low: it has no effect"),
+        ("{lr: 3e-3}", "{}\n  league: {sides: [[first], [second]]}", "15:12: self_play.league.sides: it has no effect"),
+        ("{lr: 3e-3}", "{}\n  alarms: {anchors: 0.2}", "15:12: self_play.alarms.anchors: it has no effect"),
+        (
+            "{lr: 3e-3}",
+            "{}\n  generations: 1\n  reference: {at: generation}",
+            "16:15: self_play.reference.at: it has no effect: with one generation that is start",
+        ),
     ],
 )
 def test_a_key_that_would_change_nothing_is_a_fault(tmp_path: Path, old: str, new: str, expected: str) -> None:

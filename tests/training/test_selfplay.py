@@ -229,7 +229,7 @@ def test_advantages_compare_a_turn_with_the_same_turn_of_its_group(world: World,
     undecided = Verdict(VerdictStatus.ABSTAIN, "nobody")
     payoffs = [Payoff([float(i % 4 == 0), 0.0, None, 1.0], undecided) for i in range(len(episodes))]
     turns = paid_turns(episodes, payoffs, played.groups, played.sides(), player.protocol.seats)
-    sequences = player._credited(played, turns, player._learners())["debater"]
+    sequences = player._credited(played, turns, player._learners(), {})["debater"]
     by_role = {role: [s for s in sequences if s.role == role] for role in ("first", "second")}
     # The second turn of the first role has no reward and is context only; those of the second role all earned alike.
     assert all(len(s.positions) == 1 for s in by_role["first"])
@@ -268,7 +268,7 @@ def test_candidates_and_thoughts_are_branches_and_only_what_is_paid_is_trained(w
     episodes = played.episodes
     payoffs = pay(player.protocol, world.judge, episodes, player.by_id)
     turns = paid_turns(episodes, payoffs, played.groups, played.sides(), player.protocol.seats)
-    made = [s for s in player._credited(played, turns, player._learners())["debater"] if s.episode == episodes[0].key]
+    made = [s for s in player._credited(played, turns, player._learners(), {})["debater"] if s.episode == episodes[0].key]
     # Turns of first: three candidates twice, of which one each is kept; of second: thought, quote, thought, quote.
     kept = [turn.kept for turn in episodes[0].turns_of("first")]
     assert sorted(kept) == [False] * 4 + [True] * 2

@@ -78,7 +78,7 @@ def test_an_interrupted_run_with_a_critic_resumes_bit_for_bit(tmp_path: Path) ->
 
 def played(player: SelfPlay, payoffs: list[Payoff], step: Played) -> list[TrainingSequence]:
     turns = paid_turns(step.episodes, payoffs, step.groups, step.sides(), player.protocol.seats)
-    return player._credited(step, turns, player._learners())["player"]
+    return player._credited(step, turns, player._learners(), {})["player"]
 
 
 def test_a_role_that_moves_twice_earns_the_chips_once_and_what_is_undecided_trains_nothing(tmp_path: Path) -> None:
