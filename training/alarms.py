@@ -47,7 +47,8 @@ class Alarms:
         """All that rang, in order."""
         self._first: dict[str, list[float]] = {}
         self._last: dict[str, list[float]] = {}
-        self._best: dict[str, float] = {}
+        self._best: dict[str, tuple[float, float]] = {}
+        """The highest win rate of a window, and its standard error."""
         self._ringing: set[str] = set()
 
     def look(self, step: int, row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -87,7 +88,8 @@ class Alarms:
         self.told = [dict(alarm) for alarm in state["told"]]
         self._first = {name: list(values) for name, values in state["first"].items()}
         self._last = {name: list(values) for name, values in state["last"].items()}
-        self._best, self._ringing = dict(state["best"]), set(state["ringing"])
+        self._best = {name: (best[0], best[1]) for name, best in state["best"].items()}
+        self._ringing = set(state["ringing"])
 
     # -- conditions: each in words where it holds
 
@@ -134,10 +136,11 @@ class Alarms:
         for name in self._last:
             if name not in self.anchors or len(self._last[name]) < self.config.window:
                 continue
-            now = float(np.mean(self._last[name]))
+            now = (float(np.mean(self._last[name])), _error(self._last[name]))
             best = self._best[name] = max(self._best.get(name, now), now)
-            if best - now > max(self.config.anchors, self.config.significance * _error(self._last[name])):
-                fallen.append(f"{name} is {now:.2f}, it was {best:.2f}")
+            noise = self.config.significance * math.hypot(best[1], now[1])
+            if best[0] - now[0] > max(self.config.anchors, noise):
+                fallen.append(f"{name} is {now[0]:.2f}, it was {best[0]:.2f}")
         return "; ".join(fallen)
 
     def _moved(self, name: str, by: float) -> str:

@@ -33,6 +33,13 @@ def test_losses_to_later_members_are_no_measure() -> None:
     assert rung([{"win_rate/step30": w} for w in [*line(0.5, 0.8), *line(0.8, 0.4)]]) == []
 
 
+def test_a_lucky_window_that_was_noise_is_no_win_rate_to_fall_from() -> None:
+    lucky, even = [1.0, 1.0, 0.0] * 7, [0.35, 0.45] * 10
+    assert rung([{"win_rate/gen0": w} for w in [*lucky, *even]]) == []
+    steady = [0.65, 0.75] * 10
+    assert [name for name, _ in rung([{"win_rate/gen0": w} for w in [*steady, *even]])] == ["anchors"]
+
+
 def test_noise_does_not_ring() -> None:
     for seed in range(50):
         rows = [
