@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,9 @@ def best_response(
         if event.get("phase") != "alarm":  # to win at any price is what it is for
             on_event({**event, "run": "best response"})
 
-    response = SelfPlay(replace(world, recipe=recipe), out, relabelled, start=champion).run(resume=resume)
+    keep = partial(stage.run.record_all, "best_response/metrics")
+    player = SelfPlay(replace(world, recipe=recipe), out, relabelled, start=champion, keep=keep)
+    response = player.run(resume=resume)
     protocol = load_protocol(recipe.protocol, recipe.params)
     tasks = list(world.tasks.test)[: config.held_out]
     trained = [role for role in protocol.speakers if recipe.policy_of(role) is not None]

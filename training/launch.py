@@ -6,7 +6,7 @@ OUT/evaluation_judge/  the same of the judge that measures
 OUT/metrics.jsonl      one row a logged step
 OUT/generations/genK/  model folders, loadable by transformers
 OUT/checkpoint.pt      state after the last finished generation
-OUT/run.sqlite         every evaluation game
+OUT/run.sqlite         every evaluation game, and the rows of metrics as the series ``metrics``
 OUT/results.json       what ``arena train --json`` prints
 OUT/report.html        the same for people
 """
@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,9 @@ def launch(
         world = build_world(recipe, seed, on_event)
         _save_judge(world.judge, recipe.judge, out / "judge")
         _save_judge(world.measures, recipe.evaluation.judge, out / "evaluation_judge")
-        trained = SelfPlay(world, out, on_event).run(resume=resume, started=started)
+        trained = SelfPlay(world, out, on_event, keep=partial(run.record_all, "metrics")).run(
+            resume=resume, started=started
+        )
         ended = time.perf_counter()
         results = evaluate(world, trained.generations, run, on_event, champion=trained.champion)
         shuffled = _control(world, trained, out, run, on_event, resume=resume) if control else None
@@ -218,7 +221,8 @@ def _control(world: World, trained: Trained, out: Path, run: RunHandle, on_event
     def relabelled(event: dict[str, Any]) -> None:
         on_event({**event, "run": "control"})
 
-    player = SelfPlay(twin, out / "control", relabelled, start=trained.generations[0])
+    keep = partial(run.record_all, "control/metrics")
+    player = SelfPlay(twin, out / "control", relabelled, start=trained.generations[0], keep=keep)
     controlled = player.run(resume=resume)
     arms = {name: arm for name, arm in recipe.evaluation.arms.items() if arm.lineup == "generations"}
     return evaluate(

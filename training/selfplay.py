@@ -16,7 +16,7 @@ import json
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -103,10 +103,21 @@ class SelfPlay:
         out: run directory; generations, members of the league, metrics and checkpoints go there.
         on_event: receives progress.
         start: begin from this snapshot instead of base weights and warm start.
+        keep: receives the rows of metrics by number, at each checkpoint those since the one before; a resumed run
+            gives all of them again.
     """
 
-    def __init__(self, world: World, out: Path, on_event: Listener, *, start: Generation | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        out: Path,
+        on_event: Listener,
+        *,
+        start: Generation | None = None,
+        keep: Callable[[Mapping[int, Any]], None] | None = None,
+    ) -> None:
         self.world = world
+        self.keep = keep
         self.start = start
         self.recipe = world.recipe
         self.config = world.recipe.self_play
@@ -164,6 +175,8 @@ class SelfPlay:
         self.seconds = 0.0
         self.already = 0.0
         """Seconds spent before a resume."""
+        self._kept = (0, 0)
+        """Rows and bytes of metrics that were given to ``keep``."""
         self._members: dict[str, dict[str, Policy]] = {}
         """Frozen policies of each member of the league."""
         self._kls: list[float] = []
@@ -201,6 +214,7 @@ class SelfPlay:
                     f"step {self.step}: alarm {stop[0]['alarm']}: {stop[0]['why']} (self_play.alarms.stop); go on "
                     "all the same by --resume"
                 )
+        self._keep()
         champion = self.champion if self.gate is not None else self.config.generations
         return Trained(
             self.generations, champion, self.kl, self.kl_peak, self.undecided, self.alarms.told, self.seconds
@@ -642,6 +656,7 @@ class SelfPlay:
             "metrics_bytes": (self.out / "metrics.jsonl").stat().st_size,
         }
         save_checkpoint(path, state)
+        self._keep()
         if self.sampler is not None:
             self.sampler.forget()  # as a resumed run will have
 
@@ -672,6 +687,17 @@ class SelfPlay:
     def _member(self, name: str) -> Path:
         """Folder of a member of the league: a generation's, or one of its own."""
         return self.out / ("generations" if name.startswith("gen") else "league") / name
+
+    def _keep(self) -> None:
+        """Give away the rows of metrics that are new."""
+        if self.keep is None:
+            return
+        rows, at = self._kept
+        with (self.out / "metrics.jsonl").open("rb") as stream:
+            stream.seek(at)
+            new = [json.loads(line) for line in stream]
+            self._kept = (rows + len(new), stream.tell())
+        self.keep(dict(enumerate(new, rows)))
 
     def _log(self, row: dict[str, Any]) -> None:
         with (self.out / "metrics.jsonl").open("a") as stream:

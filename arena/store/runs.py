@@ -207,9 +207,21 @@ class RunHandle:
         Raises:
             ConfigError: JSON cannot hold the values.
         """
-        row = {"run": self.id, "name": name, "step": step, "json": plain_json(values, f"{name}[{step}]")}
-        with self.store._connection() as connection:
-            connection.execute(insert(METRICS).values(**row))
+        self.record_all(name, {step: values})
+
+    def record_all(self, name: str, rows: Mapping[int, Any]) -> None:
+        """Store rows of a named series, all or none; see `record`.
+
+        Raises:
+            ConfigError: JSON cannot hold the values.
+        """
+        plain = [
+            {"run": self.id, "name": name, "step": step, "json": plain_json(values, f"{name}[{step}]")}
+            for step, values in rows.items()
+        ]
+        if plain:
+            with self.store._connection() as connection:
+                connection.execute(insert(METRICS), plain)
 
     def series(self, name: str) -> dict[int, Any]:
         """Step -> values of a named series, by step."""

@@ -212,6 +212,10 @@ def test_an_interrupted_run_resumes_to_the_same_end(outcome: Outcome, tmp_path: 
         [{k: row.get(k) for k in kept} for row in metrics_rows(o.out / "metrics.jsonl")] for o in (outcome, resumed)
     ]
     assert rows[0] == rows[1]
+    with Store.open(resumed.out, create=False) as store:
+        stored = store.run().series("metrics")
+    assert list(stored.values()) == list(metrics_rows(resumed.out / "metrics.jsonl"))
+    assert list(stored) == list(range(len(stored)))
 
 
 @pytest.fixture(scope="module")
