@@ -95,6 +95,11 @@ class Stage:
         """By generation and policy (or spec, for roles that nobody is trained in)."""
 
     def play(self, protocol: Protocol, stage: str, plans: Sequence[Plan]) -> list[Episode]:
+        """Play the games of a stage that are not stored yet; all of them, in the order of the plans.
+
+        Raises:
+            UndecidedError: too many verdicts cannot be used.
+        """
         seed = derive_seed(self.world.seed, "evaluation", stage)
         engine = Engine(protocol, self.world.judge, seed=seed, concurrency=1024)
         self.on_event(

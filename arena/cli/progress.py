@@ -214,8 +214,8 @@ def _print_response(name: str, told: Mapping[str, Any]) -> None:
     """What a trained response won; nothing is certain but that so much can be won."""
     sides = ", ".join(f"{side} {gain['value']:+.3f}" for side, gain in told["sides"].items())
     typer.echo(
-        f"\n{name}: a trained response to {told['against']} wins {told['value']:+.3f} more than it, in units of the reward "
-        f"(95 % interval {told['low']:+.3f} .. {told['high']:+.3f}; {sides}): at least so much can be exploited"
+        f"\n{name}: a trained response to {told['against']} wins {told['value']:+.3f} more than it, in units of the "
+        f"reward (95 % interval {told['low']:+.3f} .. {told['high']:+.3f}; {sides}): at least so much can be exploited"
     )
 
 

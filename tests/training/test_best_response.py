@@ -59,7 +59,7 @@ def test_the_response_meets_the_champion_alone_and_nothing_stops_it() -> None:
 
 
 def test_where_one_side_plays_nobody_can_respond() -> None:
-    with pytest.raises(SourceError, match="evaluation.best_response: one side only is trained"):
+    with pytest.raises(SourceError, match=r"evaluation\.best_response: one side only is trained"):
         load_recipe(
             "critique_revise",
             {

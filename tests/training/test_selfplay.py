@@ -272,7 +272,9 @@ def test_candidates_and_thoughts_are_branches_and_only_what_is_paid_is_trained(w
     episodes = played.episodes
     payoffs = pay(player.protocol, world.judge, episodes, player.by_id)
     turns = paid_turns(episodes, payoffs, played.groups, played.sides(), player.protocol.seats)
-    made = [s for s in player._credited(played, turns, player._learners(), {})["debater"] if s.episode == episodes[0].key]
+    made = [
+        s for s in player._credited(played, turns, player._learners(), {})["debater"] if s.episode == episodes[0].key
+    ]
     # Turns of first: three candidates twice, of which one each is kept; of second: thought, quote, thought, quote.
     kept = [turn.kept for turn in episodes[0].turns_of("first")]
     assert sorted(kept) == [False] * 4 + [True] * 2
