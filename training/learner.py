@@ -212,6 +212,8 @@ class Learner:
             batch = self._batch(part, self.config.objective.aggregate)
             add_signal(batch, part, critic=self.critic is not None)
             metrics.append(self._step(batch, lambda b, p: self._policy_terms(b, p, kl_stop)))
+            if self.config.max_kl is not None and not kl_stop and metrics[-1]["kl_per_turn"] > self.config.max_kl:
+                break
         result = {name: float(np.mean([one[name] for one in metrics])) for name in metrics[0]}
         if self.critic is not None and (explained := explained_variance(sequences)) is not None:
             result["explained_variance"] = explained
@@ -222,8 +224,8 @@ class Learner:
         result["steps"] = float(len(metrics))
         result["kl_stop"] = float(kl_stop)
         if self._reference is not None:
-            self._last_kl = result["kl_per_turn"]
-            self.kl_control.update(self._last_kl)
+            self._last_kl = metrics[-1]["kl_per_turn"]
+            self.kl_control.update(result["kl_per_turn"])
         return result
 
     def sft(

@@ -163,7 +163,8 @@ class LearnerConfig(OptimizerConfig):
     """Weight tokens by how much likelier the trainer finds them than the sampler that drew them, as where vLLM samples;
     absent: the sampler's log-probs are taken for the trainer's."""
     max_kl: float | None = Field(None, gt=0.0, le=1e6)
-    """After an update that measured more than this (nats a turn), the next one only pulls back to the reference."""
+    """After a step that measured more than this (nats a turn), the other steps of its update are left out, and the next
+    update only pulls back to the reference."""
 
     @model_validator(mode="after")
     def _pull(self) -> LearnerConfig:

@@ -475,6 +475,15 @@ def test_above_the_budget_only_the_reference_pulls():
     assert second["loss"] == pytest.approx(0.3 * second["kl_per_token"])
 
 
+def test_an_update_ends_early_where_the_budget_is_passed():
+    made = learner(max_kl=1e-6, lr=0.01, epochs=3, minibatches=2)
+    sequences = debates()
+    assert made.update(sequences)["steps"] == 2.0  # the first step begins at the reference, the second has left it
+    pulled = made.update(sequences)
+    assert (pulled["steps"], pulled["kl_stop"]) == (6.0, 1.0), "what only pulls back goes on to the end"
+    assert learner(max_kl=1e3, lr=0.01, epochs=3, minibatches=2).update(sequences)["steps"] == 6.0
+
+
 def test_what_cannot_be_trained_is_refused_with_its_reason():
     made = learner()
     sequence = debates()[0]
