@@ -22,7 +22,7 @@ from arena.engine import Plan
 from arena.protocols import Protocol, load_protocol
 from arena.protocols.records import Episode, Task
 from arena.rewards import returns
-from arena.running import balanced_plans
+from arena.running import balanced_plans, record_tasks
 from arena.statistics import Interval, mean_interval
 from arena.training.evaluation import Stage
 from arena.training.league import sides_of
@@ -87,6 +87,8 @@ def best_response(
     response = player.run(resume=resume)
     protocol = load_protocol(recipe.protocol, recipe.params)
     tasks = list(world.tasks.test)[: config.held_out]
+    # Beside the games, with those of the rest of the evaluation, whose place they take.
+    record_tasks(stage.run, world.tasks.test[: max(config.held_out, recipe.evaluation.tasks)])
     trained = [role for role in protocol.speakers if recipe.policy_of(role) is not None]
     own = stage.lineup(champion, protocol.speakers)
     best = stage.lineup(response.generations[-1], protocol.speakers, called="best-response")
@@ -111,8 +113,11 @@ def best_response(
 def responding(recipe: Recipe, config: BestResponseRecipe) -> Recipe:
     """The recipe that trains a response: one generation against its own generation 0, which is the champion."""
     own = recipe.self_play.model_dump(mode="json")
-    learner = own["learner"] | {"max_kl": None, "total_steps": config.steps, "warmup": min(config.steps // 10, 20)}
-    learner["kl"] = own["learner"]["kl"] | {"target": None, "beta": config.kl, "floor": 0.0}
+    learner: dict[str, Any] = own["learner"]
+    updates = config.steps * learner["epochs"] * learner["minibatches"]
+    learner = learner | {"max_kl": None, "total_steps": updates, "warmup": min(updates // 10, 20)}
+    learner["kl"] = learner["kl"] | {"target": None, "beta": config.kl, "floor": 0.0}
+    learner["kl"]["ceiling"] = max(learner["kl"]["ceiling"], config.kl)
     changed = {
         **own,
         "generations": 1,
@@ -145,6 +150,6 @@ def _won(
 
 
 def _of(side: frozenset[str], won: Mapping[str, float | None]) -> float:
-    """What the roles of a side win together; NaN where some of it is not known."""
-    values = [won.get(role) for role in sorted(side)]
+    """What the roles of a side win together, 0 those that no reward pays; NaN where some of it is not known."""
+    values = [won.get(role, 0.0) for role in sorted(side)]
     return math.fsum(math.nan if value is None else value for value in values)

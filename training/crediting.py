@@ -38,6 +38,8 @@ class PaidTurn:
     """By name: what a `CreditRule.key` can ask for, but for the prompt."""
     final: float = 0.0
     """The part of the reward that is a value at the end, which each turn of the role is paid."""
+    side: bool = False
+    """A side branch, from which the role's stream did not go on."""
 
 
 def paid_turns(
@@ -79,7 +81,8 @@ def paid_turns(
                 "attempt": turn.attempt,
                 "answer": episode.sides[seat] if argues else None,
             }
-            found.append(PaidTurn((episode.key, turn.role, ordinal), turn.role, reward, facts, last))
+            aside = turn.tokens is not None and turn.tokens.side
+            found.append(PaidTurn((episode.key, turn.role, ordinal), turn.role, reward, facts, last, aside))
     return found
 
 

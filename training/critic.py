@@ -30,6 +30,9 @@ from arena.training.sequences import TrainingSequence
 
 __all__ = ["Critic", "ValueTargets", "explained_variance", "value_targets"]
 
+_EQUAL = 1e-9
+"""Returns that differ by less than this share of the largest one differ by rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class ValueTargets:
@@ -122,10 +125,12 @@ def value_targets(sequences: Sequence[TrainingSequence], device: torch.device) -
 def explained_variance(sequences: Sequence[TrainingSequence]) -> float | None:
     """1 - Var(G - V) / Var(G) over all tokens that have values V, G being the rewards that came from there on.
 
-    1: the critic knew what would come. 0: no more than a constant. None where all returns are equal, or there are none.
+    1: the critic knew what would come. 0: no more than a constant. None where all returns are equal, up to rounding, or
+    there are none.
     """
     signals = [sequence.value for sequence in sequences if sequence.value is not None]
     came = np.array([value for signal in signals for value in signal.to_go])
     expected = np.array([value for signal in signals for value in signal.values])
-    spread = float(came.var()) if len(came) else 0.0
-    return 1.0 - float((came - expected).var()) / spread if spread > 0.0 else None
+    if not len(came) or np.ptp(came) <= _EQUAL * np.abs(came).max():
+        return None
+    return 1.0 - float((came - expected).var()) / float(came.var())

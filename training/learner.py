@@ -392,7 +392,7 @@ class Learner:
         gradients = [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
         clipped = {"grad_norm": gradients}
         if batch.value is not None and self.critic is not None:
-            # By a norm of its own, lest a critic that is far off make the policy's steps small.
+            # By a norm of its own, lest a head that is far off make the policy's steps small.
             head = self.critic.parameters.values()
             clipped["value_grad_norm"] = [parameter.grad for parameter in head if parameter.grad is not None]
         for name, each in clipped.items():

@@ -119,6 +119,12 @@ def _facts(recipe: Recipe, results: Plain) -> dict[str, Any]:
         "seconds to trained": round(results["seconds"]["trained"], 1),
         "seconds in all": round(results["seconds"]["total"], 1),
     }
+    if "best_response" in results:
+        told = results["best_response"]
+        won = (
+            "not known" if told["value"] is None else f"{told['value']:+.3f} [{told['low']:+.3f}, {told['high']:+.3f}]"
+        )
+        facts[f"a trained response wins against {told['against']}, in units of the reward"] = won
     for title, key in (("rewards", "judge"), ("measures", "evaluation_judge")):
         if "accuracy" in results[key]:
             facts[f"accuracy of the judge that {title} in its own training"] = round(results[key]["accuracy"], 3)

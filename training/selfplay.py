@@ -29,6 +29,7 @@ from arena.games import game_sampler
 from arena.protocols import load_protocol
 from arena.protocols.errors import AlarmError, BackendError, ConfigError, UndecidedError
 from arena.protocols.records import Episode, Task
+from arena.records_json import finite
 from arena.rewards import Payoff, pay
 from arena.running import bad_quote_share
 from arena.seeds import derive_seed
@@ -697,7 +698,7 @@ class SelfPlay:
             stream.seek(at)
             new = [json.loads(line) for line in stream]
             self._kept = (rows + len(new), stream.tell())
-        self.keep(dict(enumerate(new, rows)))
+        self.keep(dict(enumerate(map(finite, new), rows)))
 
     def _log(self, row: dict[str, Any]) -> None:
         with (self.out / "metrics.jsonl").open("a") as stream:

@@ -244,7 +244,8 @@ class SelfPlayRecipe(_Config):
     checkpoint_every: int | None = Field(None, ge=1, le=10**9)
     """Steps between checkpoints beside that at the end of each generation."""
     shuffle_advantages: bool = False
-    """Control: permute the advantages inside each batch, so that nothing can be learned but noise."""
+    """Control: permute the advantages inside each batch, so that nothing can be learned but noise. A critic still
+    learns what really came, and moves the policy's hidden states unless ``learner.value.detach``."""
     learner: LearnerConfig
     """Objective, KL control, optimizer and schedule."""
 
@@ -255,6 +256,11 @@ class SelfPlayRecipe(_Config):
 
     @model_validator(mode="after")
     def _fits(self) -> SelfPlayRecipe:
+        if self.learner.objective.mixed_only and any(rule.estimator == "gae" for rule in _rules(self.credit)):
+            raise ValueError(
+                "mixed_only leaves turns out, and a critic needs all that a stream is paid: write learner.objective."
+                "mixed_only: false (objective dapo sets it), or choose another estimator than gae"
+            )
         if self.group == 1 and self.compares_in_groups():
             raise ValueError(
                 "one episode a task has nothing to be compared with inside of it: group: 2 or more, or a credit key "
@@ -264,6 +270,8 @@ class SelfPlayRecipe(_Config):
 
     def compares_in_groups(self) -> bool:
         """Whether some turns are compared with those of their own task alone."""
+        if self.learner.objective.mixed_only:
+            return True
         return any("task" in rule.key and rule.estimator not in ("none", "gae") for rule in _rules(self.credit))
 
 

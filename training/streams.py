@@ -11,7 +11,8 @@ environment's answer: "next" is the next token of the stream, and gamma and lam 
 * A value at the end, which every turn of the role is paid, falls once: on the last turn that it pays.
 * Where a context started afresh the stream goes on: the role forgot, but the episode did not end.
 * A side branch (an ephemeral turn, a candidate that was not picked) is a stream of its own, which ends with its turn
-  and is worth all that the turn is paid: nothing that came later followed from it.
+  and is worth all that the turn is paid: nothing that came later followed from it. Without a trained token it is worth
+  nothing to anybody: the stream does not run through it.
 * A turn that was not paid (an undecidable verdict) is context, like what others say.
 * With ``returns: own`` each turn is a stream of its own, worth all that it is paid.
 """
@@ -111,7 +112,7 @@ def _pay(
     for turn in turns:
         episode, role, ordinal = turn.place
         main = streams.get((episode, role, -1))
-        stream = of_turn.get(turn.place, main)
+        stream = of_turn.get(turn.place, None if turn.side else main)
         at = -1 if stream is None else int(np.searchsorted(stream.turns, ordinal, side="right")) - 1
         if stream is None or at < 0:  # nothing of the role's own led to it
             continue

@@ -90,7 +90,7 @@ def training_part(study: Study, measured: Mapping[str, Measured]) -> Part | None
     figures = [_figure(f"train.{name}", title, _lines(study, measured, "", name, fine)) for name, title in kl.items()]
     for name, title in {**rewards, **_TRAINING}.items():
         lines = _lines(study, measured, "", name, coarse)
-        if any(value for line in lines for value in line.y):
+        if _has_value(lines):
             figures.append(_figure(f"train.{name}", title, lines))
     if not figures:
         return None
@@ -117,9 +117,13 @@ def _lines_told(study: Study) -> str:
 
 
 def _figure(name: str, title: str, lines: Sequence[Series]) -> Figure:
-    nothing = not any(value for line in lines for value in line.y)
-    drawn = curve_figure(Curve(title, lines, x_label="optimizer step", y_range=(0.0, 1.0) if nothing else None))
-    return replace(drawn, name=name)
+    span = None if _has_value(lines) else (0.0, 1.0)
+    return replace(curve_figure(Curve(title, lines, x_label="optimizer step", y_range=span)), name=name)
+
+
+def _has_value(lines: Sequence[Series]) -> bool:
+    """Whether anything but 0 is drawn; a mean may have no point where its seeds have some."""
+    return any(value for line in lines for drawn in (line.y, *(y for _, y in line.courses)) for value in drawn)
 
 
 def _lines(study: Study, measured: Mapping[str, Measured], probe: str, measure: str, width: int = 1) -> list[Series]:

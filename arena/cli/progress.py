@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections import Counter
@@ -212,6 +213,9 @@ def print_outcome(name: str, plain: Mapping[str, Any]) -> None:
 
 def _print_response(name: str, told: Mapping[str, Any]) -> None:
     """What a trained response won; nothing is certain but that so much can be won."""
+    if any(told[name] is None or not math.isfinite(told[name]) for name in ("value", "low", "high")):
+        typer.echo(f"\n{name}: what a trained response to {told['against']} wins is not known: no game was settled")
+        return
     sides = ", ".join(f"{side} {gain['value']:+.3f}" for side, gain in told["sides"].items())
     typer.echo(
         f"\n{name}: a trained response to {told['against']} wins {told['value']:+.3f} more than it, in units of the "

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
-from arena.cli.progress import Progress
+from arena.cli.progress import Progress, _print_response
 
 STEP: dict[str, Any] = {"event": "phase", "phase": "self-play", "generation": 1, "step": 1, "of": 2}
 COMMON = {"tokens_per_turn": 3.5, "tokens_per_second": 812.3, "accuracy": 0.75}
@@ -45,3 +46,14 @@ def test_names_of_a_study_stand_under_each_other(capsys: pytest.CaptureFixture[s
     alarm = {"event": "phase", "phase": "alarm", "alarm": "kl", "at": 3, "why": "too much"}
     step, rang = lines(capsys, STEP, alarm, name="moving_reference-seed0")
     assert step.index("self-play") == rang.index("ALARM")
+
+
+@pytest.mark.parametrize("nothing", [None, math.nan])
+def test_a_response_of_which_no_game_was_settled_promises_nothing(
+    capsys: pytest.CaptureFixture[str], nothing: float | None
+) -> None:
+    side = {"value": nothing, "low": nothing, "high": nothing, "n": 0}
+    _print_response("poker", {"against": "gen2", **side, "sides": {"first": side}})
+    printed = capsys.readouterr().out
+    assert "what a trained response to gen2 wins is not known" in printed
+    assert "exploited" not in printed

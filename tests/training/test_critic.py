@@ -326,6 +326,8 @@ def test_explained_variance_by_hand() -> None:
     assert explained_variance([one([0.0, 2.0], [0.0, 2.0])]) == 1.0
     assert explained_variance([one([5.0, 5.0], [0.0, 2.0])]) == 0.0, "a constant explains nothing"
     assert explained_variance([one([0.0, 1.0], [2.0, 2.0])]) is None
+    assert np.var([0.1] * 3) > 0
+    assert explained_variance([one([0.0, 0.2, 0.5], [0.1] * 3)]) is None, "rounding is no variance"
     assert explained_variance([]) is None
 
 

@@ -90,6 +90,24 @@ def test_what_would_do_nothing_or_the_wrong_thing_is_refused(learner: dict[str, 
         LearnerConfig.model_validate(learner)
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"self_play.objective": "dapo", "self_play.credit": {"estimator": "rae", "key": ["role", "node"]}},
+            "one episode a task has nothing to be compared with",
+        ),
+        (
+            {"self_play.objective": "ppo_gae", "self_play.learner.objective": {"mixed_only": True}},
+            "mixed_only leaves turns out, and a critic needs all",
+        ),
+    ],
+)
+def test_dynamic_sampling_of_groups_needs_groups_and_no_critic(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(SourceError, match=told):
+        load_recipe("facts", {**changes, "self_play.group": 1})
+
+
 def test_in_the_reward_the_estimator_need_not_be_named() -> None:
     assert KLConfig.model_validate({"place": "reward"}).estimator == "k1"
     config = LearnerConfig.model_validate({"kl": {"place": "reward"}, "objective": {"surrogate": "score"}})

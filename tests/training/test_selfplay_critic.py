@@ -126,3 +126,14 @@ def test_a_recipe_that_compares_by_key_and_asks_a_critic_is_told_so() -> None:
         load_recipe("kuhn", {"self_play.credit.estimator": "gae"})
     with pytest.raises(SourceError, match=r"no credit asks a critic \(estimator: gae\)"):
         load_recipe("kuhn", {"self_play.learner.value": {"coef": 1.0}})
+
+
+def test_a_metric_that_is_no_number_is_kept_as_none(tmp_path: Path) -> None:
+    kept: list[Any] = []
+    player = SelfPlay(world(), tmp_path, ignore, keep=lambda rows: kept.extend(rows.items()))
+    (tmp_path / "metrics.jsonl").write_text('{"ratio_max": Infinity}\n{"loss": 1.0}\n')
+    player._keep()
+    with (tmp_path / "metrics.jsonl").open("a") as stream:
+        stream.write('{"loss": 0.5}\n')
+    player._keep()
+    assert kept == [(0, {"ratio_max": None}), (1, {"loss": 1.0}), (2, {"loss": 0.5})]

@@ -13,7 +13,7 @@ from arena.engine import Engine, Plan
 from arena.protocols import load_protocol
 from arena.protocols.errors import NumericalError
 from arena.protocols.records import Episode, Sampling, Task, TokenSpan, Turn
-from arena.rewards import pay
+from arena.rewards import Payoff, pay
 from arena.training.crediting import Crediting, PaidTurn, paid_turns
 from arena.training.selfplay_config import CreditConfig
 from arena.training.sequences import TrainingSequence, sequences_of
@@ -26,8 +26,10 @@ def sequence(*turns: int, episode: str = "e", role: str = "a", side: bool = Fals
     return TrainingSequence([5] * (2 * count), positions, [-1.0] * count, list(turns), role, episode, 1, side=side)
 
 
-def paid(number: int, reward: float, *, final: float = 0.0, episode: str = "e", role: str = "a") -> PaidTurn:
-    return PaidTurn((episode, role, number), role, reward, {}, final)
+def paid(
+    number: int, reward: float, *, final: float = 0.0, episode: str = "e", role: str = "a", side: bool = False
+) -> PaidTurn:
+    return PaidTurn((episode, role, number), role, reward, {}, final, side)
 
 
 def credited(
@@ -87,6 +89,12 @@ def test_a_side_branch_ends_with_its_turn() -> None:
     stream, aside = credited(turns, [sequence(0, 0, 2), sequence(1, side=True)], [VALUES, [1.5]], **RULE)
     assert stream.advantages == ADVANTAGES
     assert aside.advantages == near(3.5)
+
+
+def test_what_an_aside_without_a_choice_is_paid_is_due_to_nothing_that_the_stream_did() -> None:
+    turns = [paid(0, 1.0), paid(1, 5.0, side=True), paid(2, 2.0)]
+    (stream,) = credited(turns, [sequence(0, 0, 2)], [VALUES], **RULE)
+    assert stream.advantages == ADVANTAGES
 
 
 def test_a_value_at_the_end_counts_once_and_what_a_turn_costs_where_it_is_caused() -> None:
@@ -150,7 +158,9 @@ def test_branches_and_fresh_starts_are_known_from_the_ledger() -> None:
     episode = Episode("e", "p", "t", {"a": "a"}, (), [said(0, 5, 6), said(1, 7, side=True), said(2, 8, fresh=True)])
     found = sequences_of(episode, {"a"})
     assert [(each.turns, each.side) for each in found] == [([0, 0], False), ([1], True), ([2], False)]
-    credited([paid(0, 1.0), paid(1, 5.0), paid(2, 2.0)], found, [VALUES[:2], [1.5], VALUES[2:]], **RULE)
+    turns = paid_turns([episode], [Payoff([1.0, 5.0, 2.0], None)], [0], [frozenset({"a"})], [])
+    assert [turn.side for turn in turns] == [False, True, False]
+    credited(turns, found, [VALUES[:2], [1.5], VALUES[2:]], **RULE)
     assert [each.advantages for each in found] == [ADVANTAGES[:2], near(3.5), ADVANTAGES[2:]]
 
 

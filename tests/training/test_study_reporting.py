@@ -89,6 +89,12 @@ def test_a_measure_of_a_probe_is_one_figure_with_a_line_a_variant(
     assert [figure.name for figure in part(found, "Probe exact").figures] == ["exact.nash_conv"]
 
 
+def test_seeds_are_drawn_to_their_own_scale_where_one_lacks_the_measure(tmp_path: Path) -> None:
+    found = section(tmp_path, seed0=[30.0, 10.0], seed1=[None, None], no_kl_seed0=[None], no_kl_seed1=[None])
+    (figure,) = part(found, "Probe exact").figures
+    assert ">30<" in figure.svg, "the axis reaches what is drawn"
+
+
 def test_training_is_shown_by_its_kl_and_rewards_counted_over_generations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
