@@ -51,6 +51,8 @@ def accept(line: str) -> None:
         assert value in METHODS
         return
     more = {"self_play.learner.objective.norm_const": 64.0} if value == "dr_grpo" else {}
+    if "clip" in key:
+        more["self_play.learner.epochs"] = 2  # with one step a rollout the ratio is 1, and a clip has no effect
     recipe = load_recipe("facts", [f"{key}={value}", *(f"{name}={number}" for name, number in more.items())])
     assert recipe != load_recipe("facts") or value == "ppo" or line in DEFAULTS
 
