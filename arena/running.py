@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,16 +123,25 @@ def exchanged(sides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def balanced_plans(
-    prefix: str, protocol: Protocol, tasks: Iterable[Task], lineup: Mapping[str, AnyAgent], *, both: bool
+    prefix: str,
+    protocol: Protocol,
+    tasks: Iterable[Task],
+    lineup: Mapping[str, AnyAgent],
+    *,
+    both: bool,
+    samples: int | None = None,
 ) -> list[Plan]:
-    """One plan a task, or with ``both`` two, the second with the first two answers exchanged between the seats."""
+    """One plan a task, or with ``both`` two, the second with the first two answers exchanged between the seats; with
+    ``samples`` so many of each, numbered in their keys."""
     plans = []
     for task in tasks:
         sides = tuple(range(len(task.answers)))
         plans.append(Plan(f"{prefix}{task.id}/a", task, lineup, sides))
         if both and protocol.seats and len(sides) > 1:
             plans.append(Plan(f"{prefix}{task.id}/b", task, lineup, exchanged(sides)))
-    return plans
+    if samples is None:
+        return plans
+    return [replace(plan, key=f"{plan.key}/{sample}") for plan in plans for sample in range(samples)]
 
 
 def record_tasks(run: RunHandle, tasks: Iterable[Task]) -> None:

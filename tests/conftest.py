@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# What several tests need, in modules that they import by name: tests are no package.
+sys.path.insert(0, str(Path(__file__).with_name("shared")))
 
 # The number of threads changes the order of floating-point sums, and with it results. Subprocesses inherit it.
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"

@@ -17,15 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from arena.agents.types import Agent
-from arena.engine import Plan
-from arena.protocols import Protocol, load_protocol
 from arena.protocols.records import Episode, Task
 from arena.rewards import returns
-from arena.running import balanced_plans, record_tasks
+from arena.running import balanced_plans
 from arena.statistics import Interval, mean_interval
 from arena.training.evaluation import Stage
-from arena.training.league import sides_of
 from arena.training.policies import Generation
 from arena.training.recipe import BestResponseRecipe, Recipe
 from arena.training.selfplay import SelfPlay
@@ -84,30 +80,47 @@ def best_response(
 
     keep = partial(stage.run.record_all, "best_response/metrics")
     player = SelfPlay(replace(world, recipe=recipe), out, relabelled, start=champion, keep=keep)
-    response = player.run(resume=resume)
-    protocol = load_protocol(recipe.protocol, recipe.params)
-    tasks = list(world.tasks.test)[: config.held_out]
-    # Beside the games, with those of the rest of the evaluation, whose place they take.
-    record_tasks(stage.run, world.tasks.test[: max(config.held_out, recipe.evaluation.tasks)])
-    trained = [role for role in protocol.speakers if recipe.policy_of(role) is not None]
+    response = player.run(resume=resume).generations[-1]
+    tasks = {task.id: task for task in world.tasks.test[: config.held_out]}
+    return _measured(player, stage, champion, response, tasks, config.samples)
+
+
+def _measured(
+    player: SelfPlay,
+    stage: Stage,
+    champion: Generation,
+    response: Generation,
+    tasks: Mapping[str, Task],
+    samples: int,
+) -> BestResponse:
+    """What a response wins in the place of each side, beyond what the champion wins there."""
+    protocol = player.protocol
     own = stage.lineup(champion, protocol.speakers)
-    best = stage.lineup(response.generations[-1], protocol.speakers, called="best-response")
-    even = _won(stage, protocol, tasks, own, "nobody", config.samples)
-    gains: dict[str, list[float]] = {}
-    for side in sides_of(recipe.self_play.league, trained):
-        name = "+".join(sorted(side))
+    best = stage.lineup(response, protocol.speakers, called="best-response")
+
+    def played(name: str, side: frozenset[str]) -> list[Episode]:
         lineup = {role: best[role] if role in side else own[role] for role in protocol.speakers}
-        won = _won(stage, protocol, tasks, lineup, name, config.samples)
-        gains[name] = [_of(side, after) - _of(side, before) for after, before in zip(won, even, strict=True)]
+        plans = balanced_plans("", protocol, tasks.values(), lineup, both=True, samples=samples)
+        return stage.play(protocol, f"{stage.label}best_response/{name}", plans)
+
+    even = played("nobody", frozenset())
+    before = returns(protocol, stage.world.judge, even, tasks)
+    gains: dict[str, list[float]] = {}
+    for side in player.league.sides:
+        name = "+".join(sorted(side))
+        after = returns(protocol, stage.world.judge, played(name, side), tasks)
+        gains[name] = [_of(side, won) - _of(side, was) for won, was in zip(after, before, strict=True)]
+    clusters = [tasks[episode.task].cluster for episode in even]
     total = [math.fsum(each) for each in zip(*gains.values(), strict=True)]
-    clusters = [plan.task.cluster for plan in _plans(protocol, tasks, own, config.samples)]
+    sides = {name: _interval(values, clusters) for name, values in gains.items()}
+    return BestResponse(champion.name, _interval(total, clusters), sides)
 
-    def interval(values: Sequence[float]) -> Interval:
-        known = [(value, cluster) for value, cluster in zip(values, clusters, strict=True) if math.isfinite(value)]
-        of = [cluster for _, cluster in known]
-        return mean_interval([value for value, _ in known], of if len(set(of)) > 1 else None)  # one question: by game
 
-    return BestResponse(champion.name, interval(total), {name: interval(values) for name, values in gains.items()})
+def _interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
+    """Of the games that are known; by game where there is one question only."""
+    known = [(value, cluster) for value, cluster in zip(values, clusters, strict=True) if math.isfinite(value)]
+    of = [cluster for _, cluster in known]
+    return mean_interval([value for value, _ in known], of if len(set(of)) > 1 else None)
 
 
 def responding(recipe: Recipe, config: BestResponseRecipe) -> Recipe:
@@ -130,23 +143,6 @@ def responding(recipe: Recipe, config: BestResponseRecipe) -> Recipe:
         "learner": learner,
     }
     return recipe.model_copy(update={"self_play": SelfPlayRecipe.model_validate(changed), "warm_start": None})
-
-
-def _plans(protocol: Protocol, tasks: Sequence[Task], lineup: Mapping[str, Agent], samples: int) -> list[Plan]:
-    return [
-        replace(plan, key=f"{plan.key}/{sample}")
-        for plan in balanced_plans("", protocol, tasks, lineup, both=True)
-        for sample in range(samples)
-    ]
-
-
-def _won(
-    stage: Stage, protocol: Protocol, tasks: Sequence[Task], lineup: Mapping[str, Agent], name: str, samples: int
-) -> list[dict[str, float | None]]:
-    """What each seat wins in each game of a lineup."""
-    plans = _plans(protocol, tasks, lineup, samples)
-    episodes: list[Episode] = stage.play(protocol, f"{stage.label}best_response/{name}", plans)
-    return returns(protocol, stage.world.judge, episodes, {task.id: task for task in tasks})
 
 
 def _of(side: frozenset[str], won: Mapping[str, float | None]) -> float:

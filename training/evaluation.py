@@ -164,7 +164,8 @@ def evaluate(
     recipe, stage = world.recipe, Stage(world.measuring(), run, on_event, label)
     config = recipe.evaluation
     tasks = list(world.tasks.test)[: config.tasks]
-    record_tasks(run, tasks)
+    response = config.best_response
+    record_tasks(run, world.tasks.test[: max(config.tasks, 0 if response is None else response.held_out)])
     results = {}
     for name, arm in (config.arms if arms is None else arms).items():
         protocol = load_protocol(arm.protocol, recipe.params_of(arm))

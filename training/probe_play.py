@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from arena.engine import Engine, Plan
+from arena.engine import Engine
 from arena.judging import deciding_nodes
 from arena.metrics import mcc
 from arena.protocols import Protocol, load_protocol
@@ -77,11 +77,7 @@ class PlayProbe:
         tasks = list(now.world.tasks.test)[: self.tasks]
         by_id = {task.id: task for task in tasks}
         lineup = now.lineup(protocol.speakers, greedy=self.greedy, others=self.lineup)
-        plans: list[Plan] = [
-            replace(plan, key=f"{plan.key}/{sample}")
-            for plan in balanced_plans("", protocol, tasks, lineup, both=self.both)
-            for sample in range(self.samples)
-        ]
+        plans = balanced_plans("", protocol, tasks, lineup, both=self.both, samples=self.samples)
         episodes = Engine(protocol, now.world.judge, seed=self.seed, concurrency=1024).play(plans)
         found = {}
         for name, (role, expression) in self.measures.items():

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -31,7 +31,6 @@ from arena.protocols.errors import AlarmError, BackendError, ConfigError, Undeci
 from arena.protocols.records import Episode, Task
 from arena.records_json import finite
 from arena.rewards import Payoff, pay
-from arena.running import bad_quote_share
 from arena.seeds import derive_seed
 from arena.training.advantages import assign_advantages
 from arena.training.alarms import Alarms
@@ -56,6 +55,7 @@ from arena.training.probes import PROBES, Moment, Probe
 from arena.training.self_check import self_check
 from arena.training.sequences import TrainingSequence
 from arena.training.shaping import shaped
+from arena.training.step_facts import Played, step_facts
 from arena.training.world import Listener, World, build_agent
 from arena.undecided import UndecidedWindow
 
@@ -79,21 +79,6 @@ class Trained:
     """What `arena.training.alarms` told, in order."""
     seconds: float
     """Wall time of judge, warm start and self-play."""
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """The episodes of one optimizer step, group after group."""
-
-    episodes: list[Episode]
-    groups: list[int]
-    """Number of the group of each episode."""
-    matchups: list[Matchup]
-    """Of each group."""
-
-    def sides(self) -> list[frozenset[str]]:
-        """Roles of each episode that are played by policies in training."""
-        return [self.matchups[group].side for group in self.groups]
 
 
 class SelfPlay:
@@ -318,7 +303,10 @@ class SelfPlay:
         )
         self._score(played, payoffs)
         done = time.perf_counter()
-        facts = self._facts(played, payoffs)
+        facts = step_facts(
+            played, payoffs, self.protocol, self.by_id, trained=self.trained, claims_by=self.claims.values()
+        )
+        facts |= {f"win_rate/{name}": rate for name, rate in self.league.win_rates().items()}
         row: dict[str, Any] = {
             "phase": "self-play",
             "generation": number,
@@ -469,71 +457,6 @@ class SelfPlay:
                 f"(judge.max_undecidable is {found.limit:g}): {found}. Take another judge or mend what it is asked; or "
                 "raise the limit (judge.max_undecidable=...), and go on from the last checkpoint by --resume"
             )
-
-    def _facts(self, played: Played, payoffs: Sequence[Payoff]) -> dict[str, float]:
-        """What the step's episodes looked like, apart from anything the learner says."""
-        facts = {"episodes": float(len(played.episodes)), "bad_quotes": bad_quote_share(played.episodes)}
-        facts |= self._spoken(played)
-        facts |= self._rewards(played, payoffs)
-        facts |= self._judged(played, payoffs)
-        return facts | {f"win_rate/{name}": rate for name, rate in self.league.win_rates().items()}
-
-    def _spoken(self, played: Played) -> dict[str, float]:
-        own = [
-            turn
-            for episode, side in zip(played.episodes, played.sides(), strict=True)
-            for turn in episode.turns
-            if turn.role in side and turn.tokens is not None
-        ]
-        sampled = sum(len(turn.tokens.ids) for turn in own if turn.tokens is not None)
-        return {"sampled_tokens": float(sampled), "tokens_per_turn": sampled / max(len(own), 1)}
-
-    def _rewards(self, played: Played, payoffs: Sequence[Payoff]) -> dict[str, float]:
-        """Rewards of roles in training: their mean by role, and over the roles that do not take from each other."""
-        by_role: defaultdict[str, list[float]] = defaultdict(list)
-        unpaid = 0
-        for episode, side, payoff in zip(played.episodes, played.sides(), payoffs, strict=True):
-            for turn, reward in zip(episode.turns, payoff.rewards, strict=True):
-                if turn.role not in side:
-                    continue
-                if reward is not None:
-                    by_role[turn.role].append(reward)
-                unpaid += reward is None and turn.kept
-        everything = [abs(reward) for rewards in by_role.values() for reward in rewards]
-        facts = {f"reward/{role}": sum(rewards) / len(rewards) for role, rewards in sorted(by_role.items())}
-        facts["unpaid_turns"] = float(unpaid)
-        if everything:
-            facts["reward_size"] = sum(everything) / len(everything)
-        balanced = {role for reward in self.protocol.rewards if reward.zero_sum for role in reward.values}
-        open_ = [reward for role, rewards in by_role.items() if role not in balanced for reward in rewards]
-        if open_:
-            facts["reward"] = sum(open_) / len(open_)
-        return facts
-
-    def _judged(self, played: Played, payoffs: Sequence[Payoff]) -> dict[str, float]:
-        """What the judge that rewards made of it, beside the truth where tasks have labels."""
-        decided = [
-            (episode, payoff.verdict, self.by_id[episode.task].label)
-            for episode, payoff in zip(played.episodes, payoffs, strict=True)
-            if payoff.verdict is not None and payoff.verdict.decidable
-        ]
-        facts = {}
-        if any(payoff.verdict is not None for payoff in payoffs):
-            facts["undecidable"] = 1 - len(decided) / len(played.episodes)
-        right = [verdict.score(label) for _, verdict, label in decided if label is not None and verdict.logps]
-        if right:
-            facts["accuracy"] = sum(right) / len(right)
-        argue = [role for role in self.protocol.seats if role in self.trained]
-        claimants = [role for role in argue if role in self.claims.values()] or argue
-        if len(claimants) == 1:  # what it argues is its own choice, or nobody argues for the other answers
-            seat = self.protocol.seats.index(claimants[0])
-            claims = [(e.sides[seat], verdict, label) for e, verdict, label in decided if verdict.logps]
-            if claims:
-                facts["belief"] = sum(math.exp(verdict.logps[claim]) for claim, verdict, _ in claims) / len(claims)
-            true = [float(claim == label) for claim, _, label in claims if label is not None]
-            if true:
-                facts["claims_true"] = sum(true) / len(true)
-        return facts
 
     # -- generations --------------------------------------------------------------------------------------------
 

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 
-def _load(name: str) -> ModuleType:
-    """Tests are no package, so what they share is loaded by its path."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
 def faults() -> ModuleType:
     """The module `fault_server`: answers to put into a server's script."""
-    return _load("fault_server")
+    import fault_server
+
+    return fault_server
 
 
 @pytest.fixture(scope="session")
 def shared() -> ModuleType:
     """The module `letters`: a chat model that every backend can serve."""
-    return _load("letters")
+    import letters
+
+    return letters
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +38,9 @@ def vllm(shared: Any) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def servers() -> ModuleType:
     """The module `vllm_servers`: servers that speak as ``vllm serve`` does."""
-    return _load("vllm_servers")
+    import vllm_servers
+
+    return vllm_servers
 
 
 @pytest.fixture

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import studies
 from click.testing import Result
 from typer.testing import CliRunner
 
 from arena.cli import study
 from arena.cli.app import app
-from arena.cli.plugins import load_plugin
 from arena.cli.workers import Job
 from arena.protocols.errors import BackendError
 from arena.store import Store
-
-load_plugin(str(Path(__file__).parents[1] / "training" / "studies.py"))
-studies = sys.modules["arena_plugin_studies"]
 
 RECIPE = """
 recipe: poker

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import fault_server
 import pytest
 
 pytest.importorskip("openai")
@@ -24,23 +21,10 @@ from arena.protocols.records import Verdict, VerdictStatus
 from arena.testing import check_judge
 
 
-@pytest.fixture(scope="module")
-def faults() -> ModuleType:
-    """The module `fault_server` of the agents' tests."""
-    path = Path(__file__).parents[1] / "agents" / "fault_server.py"
-    spec = importlib.util.spec_from_file_location("fault_server_of_judges", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def server(faults: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    running = faults.FaultServer()
+    running = fault_server.FaultServer()
     yield running
     running.close()
 
@@ -59,12 +43,12 @@ def letter(text: str, answer: str) -> str:
     return text[text.index(f") {answer}\n") - 1]
 
 
-def told(faults: Any, text: str, *top: tuple[str, float]) -> Any:
+def told(text: str, *top: tuple[str, float]) -> Any:
     """A reply with the likeliest first tokens, each with its probability."""
     listed = [{"token": token, "logprob": math.log(p), "bytes": None} for token, p in top]
-    answer = json.loads(faults.completion(text).body)
+    answer = json.loads(fault_server.completion(text).body)
     answer["choices"][0]["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}
-    return faults.reply(answer)
+    return fault_server.reply(answer)
 
 
 def asked(received: Any) -> str:
@@ -75,12 +59,11 @@ def one(made: Any, **options: Any) -> Verdict:
     return ask_judge(made, [view(**options)])[0]
 
 
-def test_the_spellings_that_the_server_lists_are_summed_in_both_orders(server, faults):
+def test_the_spellings_that_the_server_lists_are_summed_in_both_orders(server):
     def answer(received: Any) -> Any:
         mine, other = (letter(asked(received), each) for each in ("floats", "sinks"))
         shares = {"A": 0.5, "B": 0.3}  # fond of A
         return told(
-            faults,
             mine,
             (mine, shares[mine]),
             (f" {mine}", 0.1),
@@ -101,15 +84,15 @@ def test_the_spellings_that_the_server_lists_are_summed_in_both_orders(server, f
     assert verdict.stated is None
 
 
-def test_an_answer_without_any_token_is_undecidable(server, faults):
-    server.script(lambda received: told(faults, "A", ("A", 0.9), ("Answer", 0.05)))
+def test_an_answer_without_any_token_is_undecidable(server):
+    server.script(lambda received: told("A", ("A", 0.9), ("Answer", 0.05)))
     verdict = one(judge(server))
     assert verdict.status is VerdictStatus.ABSTAIN
     assert verdict.evidence["reason"].startswith("answer 2 is not among the 2 likeliest tokens in the order 1 2")
 
 
-def test_without_log_probs_words_decide_in_both_orders(server, faults):
-    server.script(lambda received: faults.completion(f"Answer: {letter(asked(received), 'sinks')}"))
+def test_without_log_probs_words_decide_in_both_orders(server):
+    server.script(lambda received: fault_server.completion(f"Answer: {letter(asked(received), 'sinks')}"))
     verdict = one(judge(server))
     assert verdict.logps == (FLOOR, 0.0)
     assert verdict.stated == 1
@@ -117,11 +100,11 @@ def test_without_log_probs_words_decide_in_both_orders(server, faults):
     assert len(server.received) == 4
 
 
-def test_a_server_that_refuses_log_probs_is_asked_for_words(server, faults):
+def test_a_server_that_refuses_log_probs_is_asked_for_words(server):
     def answer(received: Any) -> Any:
         if "logprobs" in received.body:
-            return faults.error(400, "logprobs are not supported")
-        return faults.completion(letter(asked(received), "floats"))
+            return fault_server.error(400, "logprobs are not supported")
+        return fault_server.completion(letter(asked(received), "floats"))
 
     server.script(answer)
     assert one(judge(server)).choice == 0
@@ -130,16 +113,16 @@ def test_a_server_that_refuses_log_probs_is_asked_for_words(server, faults):
     assert "logprobs are not supported" in verdict.evidence["reason"]
 
 
-def test_orders_that_disagree_are_contradictory(server, faults):
-    server.script(faults.completion("A"))
+def test_orders_that_disagree_are_contradictory(server):
+    server.script(fault_server.completion("A"))
     assert one(judge(server, decide_by="stated")).status is VerdictStatus.CONTRADICTORY
 
 
-def test_a_rationale_that_does_not_answer_is_asked_again(server, faults):
+def test_a_rationale_that_does_not_answer_is_asked_again(server):
     def answer(received: Any) -> Any:
         if len(received.body["messages"]) == 1:
-            return faults.completion("A is a letter, and so is B", finish="length")
-        return faults.completion(letter(asked(received), "floats"))
+            return fault_server.completion("A is a letter, and so is B", finish="length")
+        return fault_server.completion(letter(asked(received), "floats"))
 
     server.script(answer)
     verdict = one(judge(server, decide_by="stated", rationale=50, reserve=9, thinking=200))
@@ -158,23 +141,23 @@ def test_a_rationale_that_does_not_answer_is_asked_again(server, faults):
         ({"text": "Answer: A", "finish": "length"}, VerdictStatus.TRUNCATED, "before the limit"),
     ],
 )
-def test_what_cannot_be_read_says_why(server, faults, reply, status, reason):
-    server.script(faults.completion(reply.pop("text"), **reply))
+def test_what_cannot_be_read_says_why(server, reply, status, reason):
+    server.script(fault_server.completion(reply.pop("text"), **reply))
     verdict = one(judge(server, decide_by="stated"))
     assert verdict.status is status
     assert reason in verdict.evidence["reason"]
 
 
-def test_faults_of_the_server_are_transport_and_the_other_views_go_on(server, faults):
+def test_faults_of_the_server_are_transport_and_the_other_views_go_on(server):
     def answer(received: Any) -> Any:
         text = asked(received)
-        return faults.error(500, "broken") if "boils" in text else faults.completion(letter(text, "floats"))
+        return fault_server.error(500, "broken") if "boils" in text else fault_server.completion(letter(text, "floats"))
 
     server.script(answer)
     fine, broken = ask_judge(judge(server, decide_by="stated"), [view(), view(("floats", "boils"))])
     assert fine.choice == 0
     assert broken.status is VerdictStatus.TRANSPORT
-    server.script(faults.Answer(silent=True))
+    server.script(fault_server.Answer(silent=True))
     verdict = one(judge(server, decide_by="stated", timeout=0.2))
     assert verdict.status is VerdictStatus.TRANSPORT
     assert "no answer within 0.2 s" in verdict.evidence["reason"]
@@ -204,14 +187,14 @@ def test_options_that_would_change_nothing_are_refused(server, options, fault):
         judge(server, **options)
 
 
-def test_a_wrong_key_ends_the_run(server, faults):
-    server.script(faults.error(401, "no such key"))
+def test_a_wrong_key_ends_the_run(server):
+    server.script(fault_server.error(401, "no such key"))
     with pytest.raises(ConfigError, match="no such key"):
         one(judge(server, decide_by="stated"))
 
 
-def test_calls_are_counted_and_come_from_the_cache_the_second_time(server, faults, tmp_path):
-    server.script(lambda received: faults.completion(letter(asked(received), "floats")))
+def test_calls_are_counted_and_come_from_the_cache_the_second_time(server, tmp_path):
+    server.script(lambda received: fault_server.completion(letter(asked(received), "floats")))
     first, again = (judge(server, decide_by="stated", cache=str(tmp_path)) for _ in range(2))
     assert one(first).logps == one(again).logps
     assert (first.usage.calls, first.usage.prompt_tokens) == (2, 20)
@@ -219,18 +202,18 @@ def test_calls_are_counted_and_come_from_the_cache_the_second_time(server, fault
     assert CallCache(tmp_path).path.exists()
 
 
-def test_it_keeps_what_judges_promise(server, faults):
+def test_it_keeps_what_judges_promise(server):
     def answer(received: Any) -> Any:
         text = asked(received)
         tops = [(letter(text, each), p) for each, p in (("floats", 0.6), ("sinks", 0.3))]
-        return told(faults, "A", *tops)
+        return told("A", *tops)
 
     server.script(answer)
     check_judge(judge(server), lambda: [view(), view(key="l"), JudgeView("m", "?", ("floats",))])
 
 
-def test_a_prefill_is_sent_only_where_the_server_takes_one(server, faults):
-    server.script(lambda received: faults.completion(letter(asked(received), "floats")))
+def test_a_prefill_is_sent_only_where_the_server_takes_one(server):
+    server.script(lambda received: fault_server.completion(letter(asked(received), "floats")))
     one(judge(server, decide_by="stated", prefill=True))
     assert server.bodies[-1]["messages"][-1] == {"role": "assistant", "content": "Answer:"}
     assert server.bodies[-1]["continue_final_message"] is True

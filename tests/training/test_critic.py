@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from bits import same_bits
 from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -242,16 +243,6 @@ def test_the_head_of_a_network_in_half_precision_is_float32() -> None:
     assert metrics["value_grad_norm"] > 0
 
 
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
-
-
 def test_resuming_goes_on_bit_for_bit() -> None:
     config: dict[str, Any] = {"epochs": 2, "minibatches": 2, "schedule": "linear", "total_steps": 40, "warmup": 3}
     whole = learner(**config)
@@ -265,7 +256,7 @@ def test_resuming_goes_on_bit_for_bit() -> None:
     for step in range(3, 6):
         assert whole.values(sequences(step)) == resumed.values(sequences(step))
         assert whole.update(sequences(step)) == resumed.update(sequences(step))
-    assert same(whole.state_dict(), resumed.state_dict())
+    assert same_bits(whole.state_dict(), resumed.state_dict())
 
 
 def test_a_state_with_another_credit_is_refused() -> None:
@@ -303,7 +294,7 @@ def test_a_value_that_is_none_stops_the_step(name: str, given: list[TrainingSequ
     before = made.state_dict()
     with pytest.raises(NumericalError, match=r"nan of 'a' in episode 'e1'"):
         made.update(given)
-    assert same(made.state_dict(), before)
+    assert same_bits(made.state_dict(), before)
 
 
 def test_a_broken_gradient_of_the_head_stops_the_step() -> None:
@@ -314,7 +305,7 @@ def test_a_broken_gradient_of_the_head_stops_the_step() -> None:
     given[0].value.targets[0] = 1e300  # its square is infinite
     with pytest.raises(NumericalError, match="weights and optimizer are as before"):
         made.update(given)
-    assert same(made.state_dict(), before)
+    assert same_bits(made.state_dict(), before)
 
 
 def test_explained_variance_by_hand() -> None:

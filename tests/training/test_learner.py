@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from bits import same_bits
 from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -398,7 +399,7 @@ def test_a_number_that_is_not_finite_stops_the_step(field):
     getattr(sequences[3], field)[0] = math.nan
     with pytest.raises(NumericalError, match=r"nan of 'b' in episode '0/1'"):
         made.update(sequences)
-    assert same_state(made.state_dict(), before)
+    assert same_bits(made.state_dict(), before)
 
 
 def test_a_broken_gradient_stops_the_step():
@@ -410,18 +411,8 @@ def test_a_broken_gradient_stops_the_step():
     sequences[0].advantages = [-1.0] * 3
     with pytest.raises(NumericalError, match="weights and optimizer are as before"):
         made.update(sequences)
-    assert same_state(made.state_dict(), before)
+    assert same_bits(made.state_dict(), before)
     assert all(weight.grad is None for weight in made.parameters.values())
-
-
-def same_state(one, other):
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same_state(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same_state, one, other))
-    return one == other
 
 
 def test_resuming_goes_on_bit_for_bit():
@@ -439,7 +430,7 @@ def test_resuming_goes_on_bit_for_bit():
     resumed.load_state_dict(torch.load(file, weights_only=True))
     for step in range(3, 6):
         assert whole.update(debates(step)) == resumed.update(debates(step))
-    assert same_state(whole.state_dict(), resumed.state_dict())
+    assert same_bits(whole.state_dict(), resumed.state_dict())
 
 
 def test_a_state_of_another_network_is_refused():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import letters
 import numpy as np
 import pytest
 
@@ -44,19 +42,7 @@ def ignore(event: dict[str, Any]) -> None:
     """Nobody watches."""
 
 
-@pytest.fixture(scope="module")
-def letters() -> ModuleType:
-    """A chat model that speaks a's and b's, of the tests of agents."""
-    place = Path(__file__).parents[1] / "agents" / "letters.py"
-    spec = importlib.util.spec_from_file_location("letters_of_agents", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def small(letters: ModuleType, folder: Path, sampler: str = "hf") -> dict[str, Any]:
+def small(folder: Path, sampler: str = "hf") -> dict[str, Any]:
     """The recipe's keys for a model of a few thousand weights."""
     base = str(letters.letters().save(folder / "base"))
     protocol = folder / "letters-debate.yaml"
@@ -68,10 +54,8 @@ def small(letters: ModuleType, folder: Path, sampler: str = "hf") -> dict[str, A
 
 
 @pytest.mark.slow
-def test_two_adapters_of_one_base_are_trained_and_each_row_says_what_it_took(
-    letters: ModuleType, tmp_path: Path
-) -> None:
-    recipe = load_recipe("smollm2_lora", small(letters, tmp_path))
+def test_two_adapters_of_one_base_are_trained_and_each_row_says_what_it_took(tmp_path: Path) -> None:
+    recipe = load_recipe("smollm2_lora", small(tmp_path))
     launch(recipe, tmp_path / "run", seed=0, created="2026-01-31", on_event=ignore)
     rows = [row for row in metrics_rows(tmp_path / "run" / "metrics.jsonl") if row["phase"] == "self-play"]
     assert len(rows) == 2
@@ -88,10 +72,8 @@ def test_two_adapters_of_one_base_are_trained_and_each_row_says_what_it_took(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["hf", pytest.param("vllm", marks=pytest.mark.vllm)])
-def test_after_steps_the_sampler_draws_from_the_trained_adapters_of_both_roles(
-    letters: ModuleType, tmp_path: Path, sampler: str
-) -> None:
-    recipe = load_recipe("smollm2_lora", small(letters, tmp_path, sampler))
+def test_after_steps_the_sampler_draws_from_the_trained_adapters_of_both_roles(tmp_path: Path, sampler: str) -> None:
+    recipe = load_recipe("smollm2_lora", small(tmp_path, sampler))
     player = SelfPlay(build_world(recipe, 0, ignore), tmp_path / "run", ignore)
     player.run()
     try:

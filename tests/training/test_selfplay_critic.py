@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from bits import same_bits
 
 from arena.protocols.errors import SourceError
 from arena.rewards import Payoff
@@ -40,16 +41,6 @@ def kept(out: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return state, [{k: v for k, v in row.items() if not any(word in k for word in timed)} for row in rows]
 
 
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
-
-
 class StopError(Exception):
     """Pulls the plug."""
 
@@ -67,7 +58,7 @@ def test_an_interrupted_run_with_a_critic_resumes_bit_for_bit(tmp_path: Path) ->
         player("run", pull).run()
     player("run", ignore).run(resume=True)
     (state, rows), (again, rows_again) = kept(tmp_path / "whole"), kept(tmp_path / "run")
-    assert same(state, again)
+    assert same_bits(state, again)
     assert rows == rows_again
     steps = [row for row in rows if row["phase"] == "self-play"]
     assert len(steps) == 4

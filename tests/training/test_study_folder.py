@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+import studies
 
-from arena.cli.plugins import load_plugin
 from arena.protocols.errors import StoreError
 from arena.training.study import Run
 from arena.training.study_folder import begin_study, is_study, read_study
-
-load_plugin(str(Path(__file__).with_name("studies.py")))
-studies = sys.modules["arena_plugin_studies"]
 
 
 @pytest.fixture

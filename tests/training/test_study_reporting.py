@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
+import studies
 
 from arena.charts import Series
-from arena.cli.plugins import load_plugin
 from arena.report import Link, Part, Section
 from arena.training import study_curves
 from arena.training.study_folder import read_study
 from arena.training.study_reporting import study_section, write_study_report
-
-load_plugin(str(Path(__file__).with_name("studies.py")))
-studies = sys.modules["arena_plugin_studies"]
 
 
 def section(folder: Path, **values: list[float | None]) -> Section:

@@ -5,7 +5,6 @@ Numbers in the names are those of that list. Learners are compared on a Llama of
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import re
@@ -15,12 +14,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import two_ranks as two
 
 from arena.cli import workers
 from arena.cli.workers import Job, run_jobs
@@ -44,21 +44,7 @@ from arena.training.world import build_world
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-RANKS = Path(__file__).with_name("two_ranks.py")
-
-
-def _load(path: Path) -> ModuleType:
-    """Tests are no package, so what they share is loaded by its path."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-two = _load(RANKS)
+RANKS = Path(str(two.__file__))
 
 
 def ignore(event: dict[str, Any]) -> None:
